@@ -1,11 +1,12 @@
 #include "optim/adagrad.h"
 
+#include "core/kernels/update.h"
 #include "optim/registry.h"
 
 namespace tandem::optim {
 
-const OptimizerFamily::Entry& entry_of(OptimizerOf<update_rules::Adagrad>) {
-  static const auto entry = optimizer_entry<Adagrad, AdagradOptions>(
+const OptimizerFamily::Entry& Adagrad::entry() {
+  static const OptimizerFamily::Entry entry = optimizer_entry<Adagrad, AdagradOptions>(
       {.name = "adagrad", .help = "gradients over the root of all their squares", .lr = 1e-2},
       [](options::Describe<AdagradOptions>& keys) {
         keys.key("eps", &AdagradOptions::eps, "added to the denominator",
@@ -18,8 +19,8 @@ const OptimizerFamily::Entry& entry_of(OptimizerOf<update_rules::Adagrad>) {
 }
 
 Adagrad::Adagrad(std::vector<Parameter> parameters, const AdagradOptions& options)
-    : Optimizer(std::move(parameters), entry_of(OptimizerOf<update_rules::Adagrad>{}), options,
+    : Optimizer(std::move(parameters), entry(), options,
                 update_rules::Adagrad{.lr_decay = options.lr_decay, .eps = options.eps},
-                {Moment{"sum", options.initial_accumulator}}) {}
+                {{"sum", options.initial_accumulator}}) {}
 
 }  // namespace tandem::optim

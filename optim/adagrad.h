@@ -21,6 +21,7 @@ struct AdagradOptions {
 
 class Adagrad : public Optimizer {
  public:
+  static const OptimizerFamily::Entry& entry();
   explicit Adagrad(std::vector<Parameter> parameters, const AdagradOptions& options = {});
 };
 

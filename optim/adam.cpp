@@ -4,15 +4,15 @@
 
 namespace tandem::optim {
 
-const OptimizerFamily::Entry& entry_of(OptimizerOf<update_rules::Adam>) {
-  static const auto entry = optimizer_entry<Adam, AdamOptions>(
+const OptimizerFamily::Entry& Adam::entry() {
+  static const OptimizerFamily::Entry entry = optimizer_entry<Adam, AdamOptions>(
       {.name = "adam", .help = "adaptive moments; weight decay in the gradient", .lr = 1e-3},
       describe_adam<AdamOptions>);
   return entry;
 }
 
 Adam::Adam(std::vector<Parameter> parameters, const AdamOptions& options)
-    : Optimizer(std::move(parameters), entry_of(OptimizerOf<update_rules::Adam>{}), options,
-                adam_rule<update_rules::Adam>(options), adam_moments(options)) {}
+    : Optimizer(std::move(parameters), entry(), options, adam_rule<update_rules::Adam>(options),
+                adam_moments(options)) {}
 
 }  // namespace tandem::optim

@@ -23,6 +23,7 @@ struct AdamOptions {
 
 class Adam : public Optimizer {
  public:
+  static const OptimizerFamily::Entry& entry();
   explicit Adam(std::vector<Parameter> parameters, const AdamOptions& options = {});
 };
 

@@ -1,6 +1,7 @@
 // What Adam, AdamW and LAMB have in common.
 #pragma once
 
+#include "core/kernels/update.h"
 #include "optim/registry.h"
 
 namespace tandem::optim {
@@ -37,8 +38,9 @@ Rule adam_rule(const Options& options) {
 }
 
 template <class Options>
-std::array<Moment, 3> adam_moments(const Options& options) {
-  return {Moment{"mean"}, Moment{"square"}, Moment{options.amsgrad ? "max_square" : ""}};
+std::vector<Moment> adam_moments(const Options& options) {
+  if (options.amsgrad) return {{"mean"}, {"square"}, {"max_square"}};
+  return {{"mean"}, {"square"}};
 }
 
 }  // namespace tandem::optim

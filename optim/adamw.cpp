@@ -4,14 +4,14 @@
 
 namespace tandem::optim {
 
-const OptimizerFamily::Entry& entry_of(OptimizerOf<update_rules::AdamW>) {
-  static const auto entry = optimizer_entry<AdamW, AdamWOptions>(
+const OptimizerFamily::Entry& AdamW::entry() {
+  static const OptimizerFamily::Entry entry = optimizer_entry<AdamW, AdamWOptions>(
       {.name = "adamw", .help = "Adam with decoupled weight decay", .lr = 1e-3}, describe_adam<AdamWOptions>);
   return entry;
 }
 
 AdamW::AdamW(std::vector<Parameter> parameters, const AdamWOptions& options)
-    : Optimizer(std::move(parameters), entry_of(OptimizerOf<update_rules::AdamW>{}), options,
-                adam_rule<update_rules::AdamW>(options), adam_moments(options)) {}
+    : Optimizer(std::move(parameters), entry(), options, adam_rule<update_rules::AdamW>(options),
+                adam_moments(options)) {}
 
 }  // namespace tandem::optim

@@ -19,6 +19,7 @@ struct AdamWOptions {
 
 class AdamW : public Optimizer {
  public:
+  static const OptimizerFamily::Entry& entry();
   explicit AdamW(std::vector<Parameter> parameters, const AdamWOptions& options = {});
 };
 

@@ -4,8 +4,8 @@
 
 namespace tandem::optim {
 
-const OptimizerFamily::Entry& entry_of(OptimizerOf<update_rules::Lamb>) {
-  static const auto entry = optimizer_entry<Lamb, LambOptions>(
+const OptimizerFamily::Entry& Lamb::entry() {
+  static const OptimizerFamily::Entry entry = optimizer_entry<Lamb, LambOptions>(
       {.name = "lamb", .help = "Adam with a trust ratio per layer, for large batches", .lr = 1e-3},
       [](options::Describe<LambOptions>& keys) {
         describe_betas(keys);
@@ -17,7 +17,7 @@ const OptimizerFamily::Entry& entry_of(OptimizerOf<update_rules::Lamb>) {
 }
 
 Lamb::Lamb(std::vector<Parameter> parameters, const LambOptions& options)
-    : Optimizer(std::move(parameters), entry_of(OptimizerOf<update_rules::Lamb>{}), options,
-                adam_rule<update_rules::Lamb>(options), {Moment{"mean"}, Moment{"square"}}) {}
+    : Optimizer(std::move(parameters), entry(), options, adam_rule<update_rules::Lamb>(options),
+                {{"mean"}, {"square"}}) {}
 
 }  // namespace tandem::optim

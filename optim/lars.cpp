@@ -1,11 +1,12 @@
 #include "optim/lars.h"
 
+#include "core/kernels/update.h"
 #include "optim/registry.h"
 
 namespace tandem::optim {
 
-const OptimizerFamily::Entry& entry_of(OptimizerOf<update_rules::Lars>) {
-  static const auto entry = optimizer_entry<Lars, LarsOptions>(
+const OptimizerFamily::Entry& Lars::entry() {
+  static const OptimizerFamily::Entry entry = optimizer_entry<Lars, LarsOptions>(
       {.name = "lars", .help = "SGD with a trust ratio per layer, for large batches", .lr = 0.1},
       [](options::Describe<LarsOptions>& keys) {
         keys.key("momentum", &LarsOptions::momentum, "share of the last update kept",
@@ -21,10 +22,10 @@ const OptimizerFamily::Entry& entry_of(OptimizerOf<update_rules::Lars>) {
 }
 
 Lars::Lars(std::vector<Parameter> parameters, const LarsOptions& options)
-    : Optimizer(std::move(parameters), entry_of(OptimizerOf<update_rules::Lars>{}), options,
+    : Optimizer(std::move(parameters), entry(), options,
                 update_rules::Lars{.momentum = options.momentum,
                                    .trust_coefficient = options.trust_coefficient,
                                    .eps = options.eps},
-                {Moment{"momentum"}}) {}
+                {{"momentum"}}) {}
 
 }  // namespace tandem::optim

@@ -1,9 +1,11 @@
 #include "optim/optimizer.h"
 
 #include "core/error.h"
+#include "core/kernels/update.h"
 #include "core/names.h"
 #include "core/pattern.h"
 #include "core/suggest.h"
+#include "optim/update_context.h"
 
 namespace tandem::optim {
 
@@ -18,7 +20,9 @@ const options::Schema& ParameterGroup::schema() {
           .key("lr_factor", &ParameterGroup::lr_factor, "times the learning rate", {.min = 0.0, .max = 1e6})
           .key("weight_decay", &ParameterGroup::weight_decay, "instead of the optimizer's",
                {.min = 0.0, .max = 1e6})
-          .key("adapt", &ParameterGroup::adapt, "LARS and LAMB: whether the trust ratio applies")
+          .key("adapt", &ParameterGroup::adapt,
+               "LARS and LAMB: whether the trust ratio applies; Muon: whether the update is orthogonal, not "
+               "AdamW's")
           .rule("match", [](const ParameterGroup& group) -> std::string {
             try {
               compile_pattern(group.match);
@@ -30,10 +34,10 @@ const options::Schema& ParameterGroup::schema() {
   return schema;
 }
 
-Optimizer::Optimizer(std::vector<Parameter> parameters, const Settings& settings, const UpdateRule& rule,
-                     std::array<Moment, 3> moments)
+Optimizer::Optimizer(std::vector<Parameter> parameters, const Settings& settings, const UpdateRule* rule,
+                     std::vector<Moment> moments)
     : name_(settings.variant.name),
-      rule_(rule),
+      rule_(rule ? std::make_shared<const UpdateRule>(*rule) : nullptr),
       moments_(std::move(moments)),
       lr_(settings.lr),
       default_lr_(settings.variant.schema.find("lr")->default_value.number),
@@ -43,10 +47,23 @@ Optimizer::Optimizer(std::vector<Parameter> parameters, const Settings& settings
   for (Parameter& parameter : parameters) {
     for (const Entry& other : entries_)
       require(!(other.parameter == parameter), name_, "parameter {} is given twice", parameter.name());
-    const bool adapt = settings.adapt_vectors || parameter.value().rank() > 1;
+    const bool adapt =
+        parameter.by_rows() ? settings.adapt_tables : settings.adapt_vectors || parameter.value().rank() > 1;
     entries_.push_back({std::move(parameter), 1.0, settings.weight_decay, adapt});
   }
   for (const ParameterGroup& group : settings.groups) apply_group(group);
+}
+
+std::vector<StateTensor> Optimizer::state_of(const Entry& entry) const {
+  std::vector<StateTensor> state;
+  for (const Moment& moment : moments_)
+    state.push_back({moment.name, entry.parameter.value().shape(), moment.initial});
+  return state;
+}
+
+void Optimizer::update(UpdateContext& context) const {
+  ensure(rule_ != nullptr, name_, "an optimizer without an elementwise rule overrides `update`");
+  context.update(*rule_);
 }
 
 void Optimizer::apply_group(const ParameterGroup& group) {

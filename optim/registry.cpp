@@ -1,18 +1,38 @@
 #include "optim/registry.h"
 
+#include "optim/all_optimizers.h"
+
 namespace tandem::optim {
 
 namespace {
-template <class... Rules>
-std::vector<OptimizerFamily::Entry> entries_of(update_rules::RuleList<Rules...>) {
-  return {entry_of(OptimizerOf<Rules>{})...};
+
+template <class... Optimizers>
+std::vector<OptimizerFamily::Entry> entries_of(TypeList<Optimizers...>) {
+  return {Optimizers::entry()...};
 }
+
+struct AddedOptimizers {
+  std::vector<OptimizerFamily::Entry> entries = entries_of(AllOptimizers{});
+  bool asked_for = false;
+};
+
+AddedOptimizers& known() {
+  static AddedOptimizers known;
+  return known;
+}
+
 }  // namespace
 
 const OptimizerFamily& optimizers() {
+  known().asked_for = true;
   static const OptimizerFamily family({.what = "optimizer", .help = "update rule", .fallback = "sgd"},
-                                      entries_of(UpdateRules{}));
+                                      known().entries);
   return family;
+}
+
+void add_optimizer(OptimizerFamily::Entry entry) {
+  ensure(!known().asked_for, "optimizer", "{} is added after optimizers were asked for", entry.name);
+  known().entries.push_back(std::move(entry));
 }
 
 std::unique_ptr<Optimizer> make_optimizer(std::string_view name, std::vector<Parameter> parameters,

@@ -12,23 +12,11 @@
 
 namespace tandem::optim {
 
-using OptimizerFamily = options::Family<std::unique_ptr<Optimizer>(std::vector<Parameter>)>;
-
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wpragmas"
-#pragma GCC diagnostic ignored "-Wunknown-warning-option"
-#pragma GCC diagnostic ignored "-Wnon-template-friend"  // that is what is meant
-// Stands for the optimizer of an update rule, whose file defines
-//   const OptimizerFamily::Entry& entry_of(OptimizerOf<update_rules::Sgd>);
-// No list names it: optimizers() asks for the entry of every rule in UpdateRules.
-template <class Rule>
-struct OptimizerOf {
-  friend const OptimizerFamily::Entry& entry_of(OptimizerOf);
-};
-#pragma GCC diagnostic pop
-
-// Those of all update rules (core/kernels/update.h), in that order; without a name it is sgd.
+// Those of optim/all_optimizers.h in that order, and those that were added; without a name it is sgd.
 const OptimizerFamily& optimizers();
+// Makes an optimizer of one's own known, before anything has asked for optimizers(): a program that calls
+// this and then does what `tandem` does has it in configurations. Throws InternalError afterwards.
+void add_optimizer(OptimizerFamily::Entry entry);
 
 // Throws UserError for an unknown name (with the nearest), an option the optimizer does not take, a value out
 // of range.

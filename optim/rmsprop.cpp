@@ -1,11 +1,21 @@
 #include "optim/rmsprop.h"
 
+#include "core/kernels/update.h"
 #include "optim/registry.h"
 
 namespace tandem::optim {
 
-const OptimizerFamily::Entry& entry_of(OptimizerOf<update_rules::Rmsprop>) {
-  static const auto entry = optimizer_entry<Rmsprop, RmspropOptions>(
+namespace {
+std::vector<Moment> moments_of(const RmspropOptions& options) {
+  std::vector<Moment> moments{{"square"}};
+  if (options.centered) moments.push_back({"mean"});
+  if (options.momentum != 0.0) moments.push_back({"momentum"});
+  return moments;
+}
+}  // namespace
+
+const OptimizerFamily::Entry& Rmsprop::entry() {
+  static const OptimizerFamily::Entry entry = optimizer_entry<Rmsprop, RmspropOptions>(
       {.name = "rmsprop", .help = "gradients over their running root mean square", .lr = 1e-2},
       [](options::Describe<RmspropOptions>& keys) {
         keys.key("momentum", &RmspropOptions::momentum, "share of the last update kept",
@@ -20,12 +30,11 @@ const OptimizerFamily::Entry& entry_of(OptimizerOf<update_rules::Rmsprop>) {
 }
 
 Rmsprop::Rmsprop(std::vector<Parameter> parameters, const RmspropOptions& options)
-    : Optimizer(std::move(parameters), entry_of(OptimizerOf<update_rules::Rmsprop>{}), options,
+    : Optimizer(std::move(parameters), entry(), options,
                 update_rules::Rmsprop{.alpha = options.alpha,
                                       .eps = options.eps,
                                       .momentum = options.momentum,
                                       .centered = options.centered},
-                {Moment{"square"}, Moment{options.centered ? "mean" : ""},
-                 Moment{options.momentum != 0.0 ? "momentum" : ""}}) {}
+                moments_of(options)) {}
 
 }  // namespace tandem::optim

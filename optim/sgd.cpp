@@ -1,11 +1,12 @@
 #include "optim/sgd.h"
 
+#include "core/kernels/update.h"
 #include "optim/registry.h"
 
 namespace tandem::optim {
 
-const OptimizerFamily::Entry& entry_of(OptimizerOf<update_rules::Sgd>) {
-  static const auto entry = optimizer_entry<Sgd, SgdOptions>(
+const OptimizerFamily::Entry& Sgd::entry() {
+  static const OptimizerFamily::Entry entry = optimizer_entry<Sgd, SgdOptions>(
       {.name = "sgd", .help = "stochastic gradient descent, with momentum or Nesterov's", .lr = 1e-3},
       [](options::Describe<SgdOptions>& keys) {
         keys.key("momentum", &SgdOptions::momentum, "share of the last update kept",
@@ -22,9 +23,9 @@ const OptimizerFamily::Entry& entry_of(OptimizerOf<update_rules::Sgd>) {
 
 Sgd::Sgd(std::vector<Parameter> parameters, const SgdOptions& options)
     : Optimizer(
-          std::move(parameters), entry_of(OptimizerOf<update_rules::Sgd>{}), options,
+          std::move(parameters), entry(), options,
           update_rules::Sgd{
               .momentum = options.momentum, .dampening = options.dampening, .nesterov = options.nesterov},
-          {Moment{options.momentum != 0.0 ? "momentum" : ""}}) {}
+          options.momentum != 0.0 ? std::vector<Moment>{{"momentum"}} : std::vector<Moment>{}) {}
 
 }  // namespace tandem::optim

@@ -21,6 +21,7 @@ struct SgdOptions {
 
 class Sgd : public Optimizer {
  public:
+  static const OptimizerFamily::Entry& entry();
   explicit Sgd(std::vector<Parameter> parameters, const SgdOptions& options = {});
 };
 

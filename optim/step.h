@@ -44,7 +44,7 @@ class GivenState;
 class Step {
  public:
   // Moves the module's trainable parameters and its statistics into flat buffers; freeze before, not after.
-  // Copies what it needs of the optimizers. Throws UserError when a trainable parameter belongs to no
+  // The optimizers must outlive the step. Throws UserError when a trainable parameter belongs to no
   // optimizer or to two, when an optimizer has a parameter that is not the module's, when learning rates
   // contradict each other, and for numbers out of range. Where it throws, for lack of memory too, nothing has
   // moved: a step that had the parameters still has them.

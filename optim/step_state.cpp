@@ -65,7 +65,8 @@ std::vector<NamedTensor> Step::state_with(std::vector<NamedTensor> state, std::s
 
 std::vector<NamedTensor> Step::converted(std::vector<NamedTensor> state, std::string_view prefix) {
   std::unordered_map<std::string, DType> types;
-  for (const auto& [name, target] : with_prefix(trained_.named_with(trained_.moments_to_load()), prefix))
+  for (const auto& [name, target] :
+       with_prefix(trained_.named_with(trained_.optimizer_state().to_load()), prefix))
     types.emplace(name, target.dtype());
   const std::string scaler = std::string(prefix) + "scaler.";
   std::erase_if(state, [&](const NamedTensor& named) { return named.first.starts_with(scaler); });
@@ -87,7 +88,7 @@ std::vector<NamedTensor> Step::converted(std::vector<NamedTensor> state, std::st
 
 // What load_state expects: tensors that are copied where they belong, and numbers.
 struct Step::Incoming {
-  TrainedState::Moments moments{};   // whole
+  OptimizerState::Values moments{};  // whole
   std::vector<NamedTensor> targets;  // all that is expected
   std::vector<std::pair<std::int64_t*, Tensor>> counts;
   std::vector<char> has_gradient;  // by slot
@@ -103,7 +104,7 @@ struct Step::Incoming {
 };
 
 Step::Incoming Step::expected(const GivenState& given) {
-  Incoming in{.moments = trained_.moments_to_load(),
+  Incoming in{.moments = trained_.optimizer_state().to_load(),
               .targets = {},
               .has_gradient = std::vector<char>(buffers().slots().size(), 0)};
   in.targets = trained_.named_with(in.moments);
@@ -160,7 +161,7 @@ void Step::load_state(const std::vector<NamedTensor>& state, std::string_view pr
 // Goes on with what was copied.
 void Step::resume(const Incoming& in, const StepState& loaded) {
   for (const auto& [count, tensor] : in.counts) *count = tensor.data<std::int64_t>()[0];
-  trained_.take_moments(in.moments);
+  trained_.optimizer_state().take(in.moments);
   trained_.drop_gradients();
   if (per_loss()) {
     loss_gradients_->resume(in.has_gradient);

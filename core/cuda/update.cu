@@ -154,8 +154,7 @@ __global__ void __launch_bounds__(kThreads)
                   const UpdateConstants* constants, const StepState* state) {
   await_earlier_work();
   if (state->skip != 0) return;
-  constexpr bool k1 = (Formula::kMoments & 1u) != 0, k2 = (Formula::kMoments & 2u) != 0,
-                 k3 = (Formula::kMoments & 4u) != 0;
+  constexpr bool k1 = Formula::kMoments > 0, k2 = Formula::kMoments > 1, k3 = Formula::kMoments > 2;
   // A first pass may have stored the moments already, though not rounded.
   constexpr bool kStores = !Formula::kComparedStores || kRounds;
   const std::uint32_t step = static_cast<std::uint32_t>(state->attempted);
@@ -274,7 +273,7 @@ struct Pass {
   void (*kernel)(Chunk, Buffers, const UpdateConstants*, const StepState*) = nullptr;
   // Of rules with a trust ratio; else absent.
   void (*squares)(Chunk, Buffers, const UpdateConstants*, const StepState*, Squares*) = nullptr;
-  unsigned moments = 0;
+  int moments = 0;
 };
 
 Pass pass_of(const UpdateRule& rule, bool rounds) {
@@ -322,9 +321,9 @@ void CudaBackend::update(const UpdateRule& rule, std::span<const UpdateRange> ra
   std::int64_t* const counts = buffers.counts.data<std::int64_t>();
   const bool rounds = p.rounding.weights != DType::f32 || p.rounding.moments != DType::f32;
   const Pass pass = pass_of(rule, rounds);
-  ensure((!(pass.moments & 1u) || p.moment1) && (!(pass.moments & 2u) || p.moment2) &&
-             (!(pass.moments & 4u) || p.moment3),
-         "update", "the rule needs a moment buffer that is absent");
+  ensure(
+      (pass.moments < 1 || p.moment1) && (pass.moments < 2 || p.moment2) && (pass.moments < 3 || p.moment3),
+      "update", "the rule needs a moment buffer that is absent");
 
   for_chunks(ranges, buffers.master.numel(), [&](const Chunk& chunk, std::span<const UpdateRange> part) {
     Room* const room = static_cast<Room*>(update_room(sizeof(Room)));

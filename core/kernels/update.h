@@ -9,13 +9,13 @@
 //   and
 //                          whatever the step, where the weight decay is 0; a rule without it has none that do
 // An element formula E has
-//   kMoments               which moments it uses, a bit each, in the order of UpdateBuffers
+//   kMoments               how many moments it uses, the first ones of UpdateBuffers
 //   step(k, g, w, a, b, c) the update of one element: w is the master, a, b, c the moments
 //   compared(k, g, w, a, b)  where E::kAdapts: the value whose norm is set against the parameter's in a first
 //                          pass; kComparedStores says that it has updated the moments, and `step` has not to
 // All of it is f32 but for the constants. A rule sees the unscaled, clipped gradient; it never sees a scale.
-// References stand beside the rules in optim/. `UpdateRules` at the end lists them: backends, and the
-// optimizers by name (optim/registry.h), follow that list.
+// References stand beside the rules in optim/. `UpdateRules` at the end lists them: backends follow that
+// list.
 #pragma once
 
 #include <cmath>
@@ -59,9 +59,9 @@ TANDEM_HD float unscaled(const UpdateConstants& k, float gradient) {
 }
 
 // What an element formula is unless it says otherwise.
-template <unsigned Moments>
+template <int Moments>
 struct Element {
-  static constexpr unsigned kMoments = Moments;
+  static constexpr int kMoments = Moments;
   static constexpr bool kAdapts = false, kComparedStores = false;
 };
 
@@ -75,7 +75,7 @@ struct Sgd {
   enum class Form : std::uint8_t { plain, momentum, nesterov };
 
   template <Form kForm>
-  struct Formula : Element<kForm == Form::plain ? 0u : 1u> {
+  struct Formula : Element<kForm == Form::plain ? 0 : 1> {
     TANDEM_HD static void step(const UpdateConstants& k, float gradient, float& w, float& a, float&, float&) {
       const float g = unscaled(k, gradient) + k.weight_decay * w;
       if constexpr (kForm == Form::plain) {
@@ -125,7 +125,7 @@ struct AdamRule : AdamMoments {
   bool amsgrad = false;
 
   template <bool kAmsgrad>
-  struct Formula : Element<kAmsgrad ? 7u : 3u> {
+  struct Formula : Element<kAmsgrad ? 3 : 2> {
     TANDEM_HD static void step(const UpdateConstants& k, float gradient, float& w, float& a, float& b,
                                float& c) {
       float g = unscaled(k, gradient);
@@ -157,13 +157,13 @@ struct AdamW : AdamRule<true> {};
 
 // ---- RMSprop
 
-// Moments 1: mean of squares, 2: mean of gradients (centered), 3: momentum.
+// Moments: mean of squares, then mean of gradients (centered), then momentum.
 struct Rmsprop {
   double alpha = 0.0, eps = 0.0, momentum = 0.0;
   bool centered = false;
 
   template <bool kCentered, bool kMomentum>
-  struct Formula : Element<1u | (kCentered ? 2u : 0u) | (kMomentum ? 4u : 0u)> {
+  struct Formula : Element<1 + int{kCentered} + int{kMomentum}> {
     TANDEM_HD static void step(const UpdateConstants& k, float gradient, float& w, float& a, float& b,
                                float& c) {
       const float g = unscaled(k, gradient) + k.weight_decay * w;
@@ -176,8 +176,9 @@ struct Rmsprop {
       }
       const float direction = g / (std::sqrt(variance) + k.eps);
       if constexpr (kMomentum) {
-        c = k.momentum * c + direction;
-        w -= k.lr * c;
+        float& momentum = kCentered ? c : b;
+        momentum = k.momentum * momentum + direction;
+        w -= k.lr * momentum;
       } else {
         w -= k.lr * direction;
       }
@@ -209,7 +210,7 @@ struct Rmsprop {
 struct Adagrad {
   double lr_decay = 0.0, eps = 0.0;
 
-  struct Formula : Element<1u> {
+  struct Formula : Element<1> {
     TANDEM_HD static void step(const UpdateConstants& k, float gradient, float& w, float& a, float&, float&) {
       const float g = unscaled(k, gradient) + k.weight_decay * w;
       a += g * g;
@@ -234,7 +235,7 @@ struct Adagrad {
 struct Lars {
   double momentum = 0.0, trust_coefficient = 0.0, eps = 0.0;
 
-  struct Formula : Element<1u> {
+  struct Formula : Element<1> {
     static constexpr bool kAdapts = true;
     TANDEM_HD static float compared(const UpdateConstants& k, float gradient, float, float&, float&) {
       return unscaled(k, gradient);
@@ -258,7 +259,7 @@ struct Lars {
 };
 
 struct Lamb : AdamMoments {
-  struct Formula : Element<3u> {
+  struct Formula : Element<2> {
     static constexpr bool kAdapts = true, kComparedStores = true;
     TANDEM_HD static float direction(const UpdateConstants& k, float w, float a, float b) {
       return a * k.correction1 / (std::sqrt(b) * k.root_correction2 + k.eps) + k.weight_decay * w;
@@ -283,6 +284,27 @@ struct Lamb : AdamMoments {
   }
 };
 
+// ---- Assign: values that an optimizer has computed (optim/update_context.h)
+
+// The weight becomes the gradient, as it is or, with `unscales`, as rules see it. No moments.
+struct Assign {
+  bool unscales = false;
+
+  template <bool kUnscales>
+  struct Formula : Element<0> {
+    TANDEM_HD static void step(const UpdateConstants& k, float gradient, float& w, float&, float&, float&) {
+      w = kUnscales ? unscaled(k, gradient) : gradient;
+    }
+  };
+
+  TANDEM_HD void prepare(UpdateConstants&, const ParameterUpdate&) const {}
+  template <class Visit>
+  void with_element(Visit&& visit) const {
+    if (unscales) return visit(TypeTag<Formula<true>>{});
+    visit(TypeTag<Formula<false>>{});
+  }
+};
+
 template <class... Rules>
 struct RuleList {};
 
@@ -290,9 +312,9 @@ struct RuleList {};
 
 namespace tandem {
 
-using UpdateRules =
-    update_rules::RuleList<update_rules::Sgd, update_rules::Adam, update_rules::AdamW, update_rules::Rmsprop,
-                           update_rules::Adagrad, update_rules::Lars, update_rules::Lamb>;
+using UpdateRules = update_rules::RuleList<update_rules::Sgd, update_rules::Adam, update_rules::AdamW,
+                                           update_rules::Rmsprop, update_rules::Adagrad, update_rules::Lars,
+                                           update_rules::Lamb, update_rules::Assign>;
 
 // Any of UpdateRules, as plain data that a kernel takes by value.
 class UpdateRule {

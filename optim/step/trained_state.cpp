@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <limits>
 
+#include "autograd/modes.h"
+#include "autograd/observers.h"
 #include "core/backend.h"
 #include "core/error.h"
+#include "core/kernels/update.h"
 #include "core/names.h"
 
 namespace tandem::optim {
@@ -23,11 +26,15 @@ TrainedState::TrainedState(nn::Module& module, const std::vector<Optimizer*>& op
       buffers_(module.parameters()) {
   assign_parameters(optimizers);
   if (options.update_parts > 1) {
-    const bool whole =
-        std::ranges::any_of(groups_, [](const Group& group) { return group.optimizer.rule().adapts(); });
+    const bool whole = std::ranges::any_of(groups_, [](const Group& group) {
+      const UpdateRule* const rule = group.optimizer->rule();
+      return !rule || rule->adapts();
+    });
     parts_.emplace(buffers_, options.update_parts, options.own_part, whole);
   }
-  allocate_moments();
+  optimizer_state_.emplace(buffers_, owners_, parts());
+  counts_ = Tensor::zeros({static_cast<Index>(buffers_.slots().size()) + 1},
+                          {DType::i64, buffers_.device(), MemoryKind::optimizer});
   if (const auto dtype = options.working) {
     require(is_16bit(*dtype), "step", "working copies are f16 or bf16, not {}", name_of(*dtype));
     working_ = Tensor::zeros({buffers_.length()}, {*dtype, buffers_.device(), MemoryKind::weights});
@@ -42,8 +49,7 @@ void TrainedState::assign_parameters(const std::vector<Optimizer*>& optimizers) 
   require(!optimizers.empty(), "step", "there is no optimizer");
   const std::vector<Parameter> all = module_.parameters();
   const auto& slots = buffers_.slots();
-  std::vector<const Optimizer*> owners(slots.size());
-  std::vector<const Optimizer::Entry*> entries(slots.size());
+  owners_.resize(slots.size());
   for (const Optimizer* optimizer : optimizers) {
     require(optimizer != nullptr, "step", "an optimizer is null");
     for (const Optimizer::Entry& entry : optimizer->entries()) {
@@ -51,30 +57,31 @@ void TrainedState::assign_parameters(const std::vector<Optimizer*>& optimizers) 
               "parameter {} of {} does not belong to the module", entry.parameter.name(), optimizer->name());
       for (std::size_t s = 0; s < slots.size(); ++s) {
         if (!(slots[s].parameter == entry.parameter)) continue;
-        require(!owners[s], "step", "parameter {} belongs to two optimizers", entry.parameter.name());
-        owners[s] = optimizer;
-        entries[s] = &entry;
+        require(!owners_[s].optimizer, "step", "parameter {} belongs to two optimizers",
+                entry.parameter.name());
+        owners_[s] = {optimizer, &entry};
       }
     }
   }
   std::vector<std::string> orphans;
   for (std::size_t s = 0; s < slots.size(); ++s) {
-    if (!owners[s]) orphans.push_back(slots[s].parameter.name());
+    if (!owners_[s].optimizer) orphans.push_back(slots[s].parameter.name());
   }
   require(orphans.empty(), "step", "no optimizer has {}; give them to one, or freeze them", listed(orphans));
 
   for (const Optimizer* optimizer : optimizers) {
     check_lazy(*optimizer);
-    Group& group = groups_.emplace_back(Group{*optimizer, {}, {}});
+    Group& group = groups_.emplace_back(Group{optimizer, {}, {}});
     for (std::size_t s = 0; s < slots.size(); ++s) {
-      if (owners[s] != optimizer) continue;
+      if (owners_[s].optimizer != optimizer) continue;
+      const Optimizer::Entry& entry = *owners_[s].entry;
       group.ranges.push_back({.first = slots[s].first,
                               .count = slots[s].count,
                               .slot = static_cast<Index>(s),
-                              .lr_factor = static_cast<float>(entries[s]->lr_factor),
-                              .weight_decay = static_cast<float>(entries[s]->weight_decay),
-                              .adapt = entries[s]->adapt});
-      choose_rows(*optimizer, *entries[s], group.ranges.back());
+                              .lr_factor = static_cast<float>(entry.lr_factor),
+                              .weight_decay = static_cast<float>(entry.weight_decay),
+                              .adapt = entry.adapt});
+      choose_rows(*optimizer, entry, group.ranges.back());
     }
     group.active.reserve(group.ranges.size());
   }
@@ -92,6 +99,7 @@ void TrainedState::check_lazy(const Optimizer& optimizer) const {
 
 // The rows of a table that a model reads by rows are marked where the update may leave the others alone.
 // Dense stay
+// - optimizers without an elementwise rule;
 // - rules that change an element whose gradient is 0, and weight decay. For SGD with momentum and for
 //   decoupled decay the missed steps have a closed form, but one of real numbers: it does not give the bits
 //   of the steps one by one, and with a learning rate that changes from step to step it needs all rates
@@ -103,10 +111,11 @@ void TrainedState::choose_rows(const Optimizer& optimizer, const Optimizer::Entr
                                UpdateRange& range) {
   if (!entry.parameter.by_rows()) return;
   range.row = entry.parameter.value().size(1);
-  if (optimizer.sparse() == Sparse::off || optimizer.rule().adapts()) return;
+  const UpdateRule* const rule = optimizer.rule();
+  if (optimizer.sparse() == Sparse::off || !rule || rule->adapts()) return;
   const bool rounds = rounding_.weights != DType::f32 || rounding_.moments != DType::f32;
   const bool exact =
-      optimizer.rule().rests() && entry.weight_decay == 0.0 && !sharded_ && !per_loss_ && skips_ && !rounds;
+      rule->rests() && entry.weight_decay == 0.0 && !sharded_ && !per_loss_ && skips_ && !rounds;
   if (!exact && optimizer.sparse() != Sparse::lazy) return;
   const auto slot = static_cast<std::size_t>(range.slot);
   buffers_.mark_rows_of(slot);
@@ -116,41 +125,21 @@ void TrainedState::choose_rows(const Optimizer& optimizer, const Optimizer::Entr
 }
 
 Schedule TrainedState::resolve_rates(const std::optional<Schedule>& schedule) {
-  const Optimizer& first = groups_[0].optimizer;
+  const Optimizer& first = *groups_[0].optimizer;
   const double base = schedule ? schedule->peak() : first.lr().value_or(first.default_lr());
   require(!schedule || !first.lr() || *first.lr() == base, "step",
           "{} has the learning rate {}, the schedule {}: give one of the two", first.name(),
           first.lr().value_or(0.0), base);
   for (Group& group : groups_) {
-    const double lr = group.optimizer.lr().value_or(schedule ? base : group.optimizer.default_lr());
+    const double lr = group.optimizer->lr().value_or(schedule ? base : group.optimizer->default_lr());
     if (lr == base) continue;
     require(base > 0.0, "step",
             "{} has the learning rate {} beside {} with 0, and further rates are ratios to the first",
-            group.optimizer.name(), lr, first.name());
+            group.optimizer->name(), lr, first.name());
     for (UpdateRange& range : group.ranges)
       range.lr_factor = static_cast<float>(static_cast<double>(range.lr_factor) * (lr / base));
   }
   return schedule ? *schedule : constant(base);
-}
-
-void TrainedState::allocate_moments() {
-  Backend& backend = backend_for(buffers_.device());
-  for (const Group& group : groups_) {
-    for (std::size_t m = 0; m < moments_.size(); ++m) {
-      const Moment& moment = group.optimizer.moments()[m];
-      if (moment.name.empty()) continue;
-      if (!moments_[m].defined())
-        moments_[m] = Tensor::zeros({parts_ ? parts_->window_length() : buffers_.length()},
-                                    {DType::f32, buffers_.device(), MemoryKind::optimizer});
-      if (moment.initial == 0.0) continue;
-      for (const UpdateRange& whole : group.ranges) {
-        const UpdateRange range = parts_ ? parts_->in_window(whole) : whole;
-        backend.fill(moments_[m].rows(range.first, range.count), moment.initial);
-      }
-    }
-  }
-  counts_ = Tensor::zeros({static_cast<Index>(buffers_.slots().size())},
-                          {DType::i64, buffers_.device(), MemoryKind::optimizer});
 }
 
 void TrainedState::attach() {
@@ -223,26 +212,51 @@ void TrainedState::prepare_update() const {
 }
 
 void TrainedState::update_groups(const Tensor& state) {
-  Backend& backend = backend_for(buffers_.device());
   const auto own = [&](const Tensor& buffer) {
     return parts_ && buffer.defined() ? parts_->window(buffer) : buffer;
   };
-  for (const Group& group : groups_) {
-    if (group.active.empty()) continue;
-    UpdateRule rule = group.optimizer.rule();
-    rule.clip_value = clip_value_;
-    // What is in no own part has an empty range: its updates are counted all the same.
-    backend.update(rule, group.active,
-                   {.master = own(buffers_.masters()),
-                    .gradient = own(buffers_.gradients()),
-                    .working = own(working_),
-                    .moment1 = moments_[0],
-                    .moment2 = moments_[1],
-                    .moment3 = moments_[2],
-                    .counts = counts_,
-                    .rounding = rounding_},
-                   state);
+  const UpdateBuffers buffers{.master = own(buffers_.masters()),
+                              .gradient = own(buffers_.gradients()),
+                              .working = own(working_),
+                              .moment1 = optimizer_state_->moment(0),
+                              .moment2 = optimizer_state_->moment(1),
+                              .moment3 = optimizer_state_->moment(2),
+                              .counts = counts_,
+                              .rounding = rounding_};
+  const NoGrad untaped;
+  const PrecisionScope full_precision(nullptr);
+  for (const Group& group : groups_)
+    if (!group.active.empty()) update_group(group, buffers, state);
+}
+
+// Other parts' parameters have empty ranges, whose updates are counted all the same.
+void TrainedState::update_group(const Group& group, const UpdateBuffers& buffers, const Tensor& state) {
+  const Optimizer& optimizer = *group.optimizer;
+  UpdateWork work{.optimizer = optimizer,
+                  .backend = backend_for(buffers_.device()),
+                  .buffers = buffers,
+                  .clip_value = clip_value_,
+                  .step = state,
+                  .ranges = group.active,
+                  .entries = {},
+                  .state = {}};
+  if (optimizer.rule()) {
+    UpdateContext context(work);
+    return optimizer.update(context);
   }
+  if (buffers_.device() == Device{} && static_cast<const StepState*>(state.raw())->skip != 0) return;
+  std::vector<UpdateRange> present, elsewhere;
+  for (const UpdateRange& range : group.active) {
+    (range.count > 0 ? present : elsewhere).push_back(range);
+    if (range.count == 0) continue;
+    const auto slot = static_cast<std::size_t>(range.slot);
+    work.entries.push_back(owners_[slot].entry);
+    work.state.push_back(optimizer_state_->tensors(slot));
+  }
+  if (!elsewhere.empty()) work.backend.update(update_rules::Assign{}, elsewhere, buffers, state);
+  work.ranges = present;
+  UpdateContext context(work);
+  optimizer.update(context);
 }
 
 // Every process gets the masters of all parts, and rounds those of the others by itself.
@@ -308,7 +322,6 @@ std::int64_t TrainedState::update_bytes() const {
   std::int64_t bytes = 0;
   for (const Group& group : groups_) {
     std::int64_t each = kValue + kBoth;
-    for (const Moment& moment : group.optimizer.moments()) each += moment.name.empty() ? 0 : kBoth;
     if (working_.defined()) each += static_cast<std::int64_t>(size_of(working_.dtype()));
     for (const UpdateRange& whole : group.ranges) {
       const UpdateRange range = parts_ ? parts_->own_of(whole) : whole;
@@ -320,6 +333,9 @@ std::int64_t TrainedState::update_bytes() const {
         bytes += marks.numel();
       }
       bytes += each * moved;
+      if (whole.count > 0)
+        bytes +=
+            kBoth * optimizer_state_->elements(static_cast<std::size_t>(range.slot)) * moved / whole.count;
       // Averages follow all masters, also those that this process or this step does not move.
       if (ema_) bytes += kBoth * whole.count + kValue * (whole.count - moved);
     }
@@ -328,33 +344,13 @@ std::int64_t TrainedState::update_bytes() const {
   return bytes;
 }
 
-std::vector<NamedTensor> TrainedState::named() const { return named_with(parts_ ? Moments() : moments_); }
+std::vector<NamedTensor> TrainedState::named() const { return named_with(optimizer_state_->held()); }
 
 std::vector<NamedTensor> TrainedState::gathered() const {
-  if (!parts_) return named();
-  Moments whole;
-  for (std::size_t m = 0; m < whole.size(); ++m)
-    if (moments_[m].defined())
-      whole[m] = exchange_->part_by_part(parts_->part_of_window(moments_[m]), parts_->counts());
-  return named_with(whole);
+  return named_with(optimizer_state_->gathered(exchange_));
 }
 
-TrainedState::Moments TrainedState::moments_to_load() const {
-  if (!parts_) return moments_;
-  Moments whole;
-  for (std::size_t m = 0; m < whole.size(); ++m)
-    if (moments_[m].defined()) whole[m] = buffers_.make(MemoryKind::workspace);
-  return whole;
-}
-
-void TrainedState::take_moments(const Moments& whole) {
-  if (!parts_) return;
-  for (std::size_t m = 0; m < whole.size(); ++m)
-    if (moments_[m].defined())
-      backend_for(buffers_.device()).copy_bytes(parts_->part(whole[m]), parts_->part_of_window(moments_[m]));
-}
-
-std::vector<NamedTensor> TrainedState::named_with(const Moments& moments) const {
+std::vector<NamedTensor> TrainedState::named_with(const OptimizerState::Values& moments) const {
   std::vector<NamedTensor> state;
   const auto& slots = buffers_.slots();
   for (const Group& group : groups_) {
@@ -362,11 +358,7 @@ std::vector<NamedTensor> TrainedState::named_with(const Moments& moments) const 
       const FlatBuffers::Slot& slot = slots[static_cast<std::size_t>(range.slot)];
       const std::string& name = slot.parameter.name();
       state.emplace_back("master." + name, buffers_.range(buffers_.masters(), slot));
-      for (std::size_t m = 0; m < moments_.size(); ++m) {
-        const Moment& moment = group.optimizer.moments()[m];
-        if (!moment.name.empty() && moments[m].defined())
-          state.emplace_back("moment." + moment.name + "." + name, buffers_.range(moments[m], slot));
-      }
+      optimizer_state_->add_named(static_cast<std::size_t>(range.slot), moments, state);
       state.emplace_back("updates." + name, counts_.rows(range.slot, 1));
       if (ema_) state.emplace_back("average." + name, buffers_.range(ema_->average(), slot));
     }

@@ -2,7 +2,6 @@
 // update counts, running statistics, averages, and the working copies that follow the masters.
 #pragma once
 
-#include <array>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,6 +13,7 @@
 #include "optim/ema.h"
 #include "optim/flat_buffers.h"
 #include "optim/optimizer.h"
+#include "optim/step/optimizer_state.h"
 #include "optim/step/options.h"
 #include "optim/step/update_parts.h"
 
@@ -82,18 +82,16 @@ class TrainedState {
   // With the moments. Of a divided update a call of all processes: the first gets copies of all of them, and
   // the others none.
   std::vector<NamedTensor> gathered() const;
-  // Whole moments to be written to, for take_moments(); those that live where the update is not divided.
-  using Moments = std::array<Tensor, 3>;
-  Moments moments_to_load() const;
-  std::vector<NamedTensor> named_with(const Moments& moments) const;
-  void take_moments(const Moments& whole);
+  // Of which named_with() gives the optimizer's part.
+  const OptimizerState& optimizer_state() const { return *optimizer_state_; }
+  std::vector<NamedTensor> named_with(const OptimizerState::Values& moments) const;
   // Every process gets the gradients that the last step was made of, not those of its part alone.
   void gather_gradients() const;
   std::vector<NamedTensor> next_statistics() const;
 
  private:
   struct Group {  // one optimizer
-    Optimizer optimizer;
+    const Optimizer* optimizer;
     std::vector<UpdateRange> ranges;  // of all its parameters, in the order of the buffers
     std::vector<UpdateRange> active;  // by their place in the own part's window, where there are parts
   };
@@ -101,9 +99,9 @@ class TrainedState {
   void assign_parameters(const std::vector<Optimizer*>& optimizers);
   void choose_rows(const Optimizer& optimizer, const Optimizer::Entry& entry, UpdateRange& range);
   void check_lazy(const Optimizer& optimizer) const;
-  void allocate_moments();
   void round_initial();
   void update_groups(const Tensor& state);
+  void update_group(const Group& group, const UpdateBuffers& buffers, const Tensor& state);
   void share_update(const Tensor& state);
 
   nn::Module& module_;
@@ -115,14 +113,15 @@ class TrainedState {
   ShardExchange* const exchange_;
 
   FlatBuffers buffers_;
+  std::vector<Owner> owners_;  // by slot
   std::vector<Group> groups_;
   std::vector<UpdateRange> active_;  // of all optimizers
   bool has_marks_ = false;
   std::vector<std::size_t> lazy_slots_;
   std::optional<UpdateParts> parts_;
-  Moments moments_;  // of the own part's window
-  Tensor counts_;    // i64, updates of each slot
-  Tensor working_;   // 16-bit copies of the masters, in the layout of the buffers, or absent
+  std::optional<OptimizerState> optimizer_state_;
+  Tensor counts_;   // i64, updates of each slot, and one more: UpdateWork::buffers
+  Tensor working_;  // 16-bit copies of the masters, in the layout of the buffers, or absent
   nn::StatisticBuffers statistics_;
   std::unique_ptr<Ema> ema_;
 };

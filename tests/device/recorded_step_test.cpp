@@ -50,6 +50,11 @@ TEST_CASE("recorded steps have the bits of ordinary ones", "[device][recording]"
       // Starts so high that steps are skipped, and moves.
       {"precision=amp_fp16", "precision.scaler.initial=16777216", "precision.scaler.interval=3"},
       {"precision=amp_fp16", "precision.level=O2", "optimizer={\"name\": \"adam\", \"lr\": 0.01}"},
+      // Updates that are ops, of steps that are skipped, too.
+      {"precision=amp_fp16", "optimizer={\"name\": \"muon\", \"lr\": 0.01}",
+       "precision.scaler.initial=16777216", "precision.scaler.interval=3"},
+      {"precision=amp_bf16", "optimizer={\"name\": \"adafactor\", \"lr\": 0.01, \"beta1\": 0.9}",
+       "clip_norm=1"},
   };
   for (const auto& overrides : settings) {
     INFO(overrides[0] << " " << overrides[1]);

@@ -1,14 +1,17 @@
 """Writes tests/golden/optimizers.inc: PyTorch's optimizers over ten steps and its learning-rate schedules.
 
-Run with PyTorch 2.11: python tests/golden/optimizers.py > tests/golden/optimizers.inc
+Run with PyTorch 2.9 or later: python tests/golden/optimizers.py > tests/golden/optimizers.inc
 
 Parameters and gradients are formulas that tests/optim/golden_test.cpp repeats: element i of parameter p (weight [2,3],
-p = 0; bias [3], p = 1) starts at sin(1.3 i + p + 0.2); its gradient in step t is (0.5 + p) cos(0.7 i + 1.1 t + p).
+or [3,2], p = 0; bias [3], p = 1) starts at sin(1.3 i + p + 0.2); its gradient in step t is (0.5 + p) cos(0.7 i + 1.1 t + p).
 """
 
+import inspect
 import math
 
+import numpy as np
 import torch
+from torch.optim import _muon
 from torch.optim import lr_scheduler as ls
 
 torch.set_num_threads(1)
@@ -19,12 +22,12 @@ def values(function, count):
     return torch.tensor([function(i) for i in range(count)], dtype=torch.float64).to(torch.float32)
 
 
-def run(make, sparse=False):
-    weight = values(lambda i: math.sin(1.3 * i + 0.2), 6).reshape(2, 3).requires_grad_()
+def run(make, sparse=False, shape=(2, 3)):
+    weight = values(lambda i: math.sin(1.3 * i + 0.2), 6).reshape(shape).requires_grad_()
     bias = values(lambda i: math.sin(1.3 * i + 1.2), 3).requires_grad_()
     optimizer = make(weight, bias)
     for t in range(STEPS):
-        weight.grad = values(lambda i: 0.5 * math.cos(0.7 * i + 1.1 * t), 6).reshape(2, 3)
+        weight.grad = values(lambda i: 0.5 * math.cos(0.7 * i + 1.1 * t), 6).reshape(shape)
         bias.grad = values(lambda i: 1.5 * math.cos(0.7 * i + 1.1 * t + 1.0), 3)
         if sparse and t % 3 != 1:
             bias.grad = None
@@ -38,6 +41,61 @@ def both(kind, **options):
 
 def grouped(kind, bias, **options):
     return lambda w, b: kind([{"params": [w]}, {"params": [b], **bias}], foreach=False, **options)
+
+
+NEWTON_SCHULZ = inspect.getsource(_muon._zeropower_via_newtonschulz)
+assert "torch.bfloat16" in NEWTON_SCHULZ
+
+
+def muon(dtype="float32", adamw=None, **options):
+    """PyTorch's Muon for the weight, its AdamW for the bias; its own products are of bfloat16."""
+    exec(NEWTON_SCHULZ.replace("torch.bfloat16", f"torch.{dtype}"), _muon.__dict__)
+
+    class Both:
+        def __init__(self, weight, bias):
+            adam = {"lr": options["lr"], "weight_decay": options.get("weight_decay", 0.1), **(adamw or {})}
+            self.parts = [O.Muon([weight], **options), O.AdamW([bias], foreach=False, **adam)]
+
+        def step(self):
+            for part in self.parts:
+                part.step()
+
+    return Both
+
+
+class Transformers:
+    """Adafactor as Hugging Face's transformers define it (optimization.py, Adafactor.step), in f64."""
+
+    def __init__(self, weight, bias, lr, beta1=None, decay_rate=-0.8, clip_threshold=1.0, scale_parameter=False):
+        self.parameters, self.lr, self.beta1, self.decay_rate = [weight, bias], lr, beta1, decay_rate
+        self.clip_threshold, self.scale_parameter = clip_threshold, scale_parameter
+        self.values = [p.detach().numpy().astype(np.float64) for p in self.parameters]
+        self.state = [{"t": 0} for _ in self.parameters]
+
+    def step(self):
+        for p, w, s in zip(self.parameters, self.values, self.state):
+            g = p.grad.numpy().astype(np.float64)
+            s["t"] += 1
+            rms = np.sqrt(np.mean(w**2))
+            lr = self.lr * (max(1e-3, rms) if self.scale_parameter else 1.0)
+            beta2 = 1.0 - s["t"] ** self.decay_rate
+            squares = g**2 + 1e-30
+            if g.ndim > 1:
+                s["row"] = beta2 * s.get("row", 0.0) + (1 - beta2) * squares.mean(-1)
+                s["column"] = beta2 * s.get("column", 0.0) + (1 - beta2) * squares.mean(-2)
+                u = np.outer((s["row"] / s["row"].mean()) ** -0.5, s["column"] ** -0.5) * g
+            else:
+                s["square"] = beta2 * s.get("square", 0.0) + (1 - beta2) * squares
+                u = s["square"] ** -0.5 * g
+            u = u / max(1.0, np.sqrt(np.mean(u**2)) / self.clip_threshold) * lr
+            if self.beta1 is not None:
+                s["mean"] = u = self.beta1 * s.get("mean", 0.0) + (1 - self.beta1) * u
+            w -= u
+            p.data.copy_(torch.from_numpy(w))
+
+
+def transformers(**options):
+    return lambda w, b: Transformers(w, b, **options)
 
 
 O = torch.optim
@@ -65,6 +123,24 @@ OPTIMIZERS = {
     "adagrad_options": run(
         both(O.Adagrad, lr=0.1, lr_decay=0.05, weight_decay=0.1, initial_accumulator_value=0.3, eps=1e-3)
     ),
+    "muon": run(muon(lr=0.02)),
+    "muon_tall": run(muon(lr=0.02), shape=(3, 2)),
+    "muon_options": run(
+        muon(
+            lr=0.05, weight_decay=0.3, momentum=0.8, nesterov=False, ns_steps=3, eps=2.0, adjust_lr_fn="match_rms_adamw",
+            adamw={"lr": 0.01, "betas": (0.8, 0.95), "eps": 1e-3},
+        ),
+        shape=(3, 2),
+    ),
+    "muon_spectral": run(muon(lr=0.02, adjust_lr_fn="spectral_unclamped"), sparse=True),
+    "muon_bf16": run(muon(dtype="bfloat16", lr=0.02)),
+    "adafactor": run(both(O.Adafactor)),
+    "adafactor_small_rate": run(both(O.Adafactor, lr=1e-4), shape=(3, 2)),
+    "adafactor_options": run(
+        both(O.Adafactor, lr=0.5, beta2_decay=-0.6, eps=(0.3, 0.9), d=1.1, weight_decay=0.1), sparse=True
+    ),
+    "adafactor_fixed_rate": run(transformers(lr=0.02)),
+    "adafactor_momentum": run(transformers(lr=0.02, beta1=0.9, decay_rate=-0.7, clip_threshold=0.5, scale_parameter=True)),
 }
 
 

@@ -1,5 +1,6 @@
-// Update rules and schedules against PyTorch (tests/golden/optimizers.py), LARS and LAMB against a loop in
-// f64.
+// Update rules and schedules against PyTorch (tests/golden/optimizers.py; Adafactor against transformers,
+// too), LARS and LAMB against a loop in f64.
+#include <cmath>
 #include <map>
 
 #include "optim/plateau.h"
@@ -18,7 +19,8 @@ namespace {
 struct Case {
   std::string key, optimizer;
   Given options;
-  bool sparse = false;
+  bool sparse = false, tall = false;
+  double margin = 5e-7;
 };
 
 std::vector<Case> golden_cases() {
@@ -58,16 +60,66 @@ std::vector<Case> golden_cases() {
       {"adagrad_options",
        "adagrad",
        {{"lr", 0.1}, {"weight_decay", 0.1}, {"eps", 1e-3}, {"lr_decay", 0.05}, {"initial_accumulator", 0.3}}},
+      {.key = "muon", .optimizer = "muon", .options = {{"lr", 0.02}, {"ns_dtype", "fp32"}}, .margin = 2e-6},
+      {.key = "muon_tall",
+       .optimizer = "muon",
+       .options = {{"lr", 0.02}, {"ns_dtype", "fp32"}},
+       .tall = true,
+       .margin = 2e-6},
+      {.key = "muon_options",
+       .optimizer = "muon",
+       .options = {{"lr", 0.05},
+                   {"weight_decay", 0.3},
+                   {"momentum", 0.8},
+                   {"nesterov", false},
+                   {"ns_steps", 3},
+                   {"ns_dtype", "fp32"},
+                   {"eps", 2.0},
+                   {"adjust_lr", "match_rms_adamw"},
+                   {"adamw_lr_factor", 0.2},
+                   {"beta1", 0.8},
+                   {"beta2", 0.95},
+                   {"adamw_eps", 1e-3}},
+       .tall = true,
+       .margin = 2e-6},
+      {.key = "muon_spectral",
+       .optimizer = "muon",
+       .options = {{"lr", 0.02}, {"ns_dtype", "fp32"}, {"adjust_lr", "spectral_unclamped"}},
+       .sparse = true,
+       .margin = 2e-6},
+      // Ten steps of 0.02, of values that bfloat16 products round at 2^-8.
+      {.key = "muon_bf16", .optimizer = "muon", .options = {{"lr", 0.02}}, .margin = 2e-3},
+      {"adafactor", "adafactor", {}},
+      {.key = "adafactor_small_rate", .optimizer = "adafactor", .options = {{"lr", 1e-4}}, .tall = true},
+      {"adafactor_options",
+       "adafactor",
+       {{"lr", 0.5},
+        {"beta2_decay", 0.6},
+        {"eps1", 0.3},
+        {"eps2", 0.9},
+        {"clip_threshold", 1.1},
+        {"weight_decay", 0.1}},
+       true},
+      {"adafactor_fixed_rate",
+       "adafactor",
+       {{"lr", 0.02}, {"relative_step", false}, {"scale_parameter", false}}},
+      {"adafactor_momentum",
+       "adafactor",
+       {{"lr", 0.02},
+        {"relative_step", false},
+        {"beta1", 0.9},
+        {"beta2_decay", 0.7},
+        {"clip_threshold", 0.5}}},
   };
 }
 
 // Weight and bias after ten steps.
-Values trained(const std::string& name, const Given& options, bool sparse, double scale = 1.0) {
-  const auto toy = weight_and_bias();
-  const auto optimizer = optim::make_optimizer(name, toy->parameters(), options);
+Values trained(const Case& c, double scale = 1.0) {
+  const auto toy = weight_and_bias(c.tall ? Shape{3, 2} : Shape{2, 3});
+  const auto optimizer = optim::make_optimizer(c.optimizer, toy->parameters(), c.options);
   optim::Step step(*toy, {optimizer.get()}, {.scaler = {.initial = scale}});
   for (int t = 0; t < 10; ++t) {
-    step.backward(golden_loss(*toy, t, !sparse || t % 3 == 1));
+    step.backward(golden_loss(*toy, t, !c.sparse || t % 3 == 1));
     step.apply();
   }
   Values result = values_of((*toy)[0].value());
@@ -84,12 +136,12 @@ TEST_CASE("update rules agree with PyTorch over ten steps", "[optim]") {
   for (const Case& c : cases) {
     CAPTURE(c.key);
     const std::vector<double>& expected = kOptimizers.at(c.key);
-    const Values actual = trained(c.optimizer, c.options, c.sparse);
+    const Values actual = trained(c);
     REQUIRE(actual.size() == expected.size());
     for (std::size_t i = 0; i < actual.size(); ++i) {
       CAPTURE(i);
       // Ten roundings of the f32 weight, and the last bits of the moments.
-      CHECK(static_cast<double>(actual[i]) == Approx(expected[i]).epsilon(2e-6).margin(5e-7));
+      CHECK(static_cast<double>(actual[i]) == Approx(expected[i]).epsilon(2e-6).margin(c.margin));
     }
   }
 }
@@ -97,8 +149,7 @@ TEST_CASE("update rules agree with PyTorch over ten steps", "[optim]") {
 TEST_CASE("a power-of-two loss scale changes no bit", "[optim]") {
   for (const Case& c : golden_cases()) {
     CAPTURE(c.key);
-    CHECK(same_bits(trained(c.optimizer, c.options, c.sparse),
-                    trained(c.optimizer, c.options, c.sparse, 4096.0)));
+    CHECK(same_bits(trained(c), trained(c, 4096.0)));
   }
 }
 

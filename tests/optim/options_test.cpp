@@ -90,8 +90,8 @@ TEST_CASE("mistakes in optimizer options are explained", "[optim]") {
 
 TEST_CASE("every rule has an optimizer of its name, which takes every option it describes", "[optim]") {
   const auto toy = network();
-  CHECK(optim::optimizers().names() ==
-        std::vector<std::string>{"sgd", "adam", "adamw", "rmsprop", "adagrad", "lars", "lamb"});
+  CHECK(optim::optimizers().names() == std::vector<std::string>{"sgd", "adam", "adamw", "rmsprop", "adagrad",
+                                                                "lars", "lamb", "muon", "adafactor"});
   for (const auto& entry : optim::optimizers().entries()) {
     CAPTURE(entry.name);
     CHECK_FALSE(entry.help.empty());
@@ -103,7 +103,8 @@ TEST_CASE("every rule has an optimizer of its name, which takes every option it 
       const bool word = !key.type.choices.empty();
       given.push_back({key.name, flag   ? options::Value(true)
                                  : word ? options::Value(key.type.choices.back())
-                                        : options::Value(0.5)});
+                                 : key.type.kind == options::Type::Kind::integer ? options::Value(3)
+                                                                                 : options::Value(0.5)});
     }
     std::erase_if(given, [](const auto& member) { return member.name == "dampening"; });  // not with nesterov
     const auto optimizer = optim::make_optimizer(entry.name, toy->parameters(), given);

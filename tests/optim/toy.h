@@ -74,10 +74,10 @@ class Toy : public nn::Module {
   std::deque<Parameter> members_;
 };
 
-// weight [2,3] and bias [3], as in tests/golden/optimizers.py.
-inline std::shared_ptr<Toy> weight_and_bias() {
+// weight [2,3], or of another shape, and bias [3], as in tests/golden/optimizers.py.
+inline std::shared_ptr<Toy> weight_and_bias(const Shape& weight = {2, 3}) {
   auto toy = std::make_shared<Toy>();
-  toy->add("weight", {2, 3}, [](Index i) { return std::sin(1.3 * static_cast<double>(i) + 0.2); });
+  toy->add("weight", weight, [](Index i) { return std::sin(1.3 * static_cast<double>(i) + 0.2); });
   toy->add("bias", {3}, [](Index i) { return std::sin(1.3 * static_cast<double>(i) + 1.2); });
   return toy;
 }

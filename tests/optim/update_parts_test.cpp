@@ -7,11 +7,7 @@
 #include <thread>
 
 #include "core/backend.h"
-#include "optim/adagrad.h"
-#include "optim/adam.h"
-#include "optim/lamb.h"
-#include "optim/lars.h"
-#include "optim/sgd.h"
+#include "optim/all_optimizers.h"
 #include "tests/optim/toy.h"
 #include "tests/support/meeting.h"
 
@@ -242,6 +238,20 @@ TEST_CASE("an update in parts has the bits of an undivided one", "[update_parts]
     check(one<optim::Lamb>(optim::LambOptions{.lr = 0.01}));
     check(one<optim::Lars>(optim::LarsOptions{.lr = 0.1, .momentum = 0.9}));
   }
+  SECTION("optimizers that declare state of any shape") {
+    check(one<optim::Adafactor>(optim::AdafactorOptions{.lr = 0.01, .beta1 = 0.5}));
+    check(one<optim::Muon>(optim::MuonOptions{.lr = 0.01}), {.clip_value = 0.2, .working = DType::f16});
+    check([](Toy& toy) {
+      Optimizers made;
+      const auto all = toy.parameters();
+      made.push_back(std::make_unique<optim::Adafactor>(std::vector<Parameter>{all[0], all[3]},
+                                                        optim::AdafactorOptions{.lr = 0.01}));
+      made.push_back(
+          std::make_unique<optim::Adagrad>(std::vector<Parameter>{all[1], all[2], all[4]},
+                                           optim::AdagradOptions{.lr = 0.01, .initial_accumulator = 0.1}));
+      return made;
+    });
+  }
   SECTION("several optimizers") {
     check([](Toy& toy) {
       Optimizers made;
@@ -283,7 +293,9 @@ TEST_CASE("an update in parts has the bits of an undivided one", "[update_parts]
 
 TEST_CASE("a state of parts goes on in any other division", "[update_parts]") {
   const auto lamb = one<optim::Lamb>(optim::LambOptions{.lr = 0.01});
-  for (const MakeOptimizers& make : {kAdam, lamb}) {
+  const auto muon = one<optim::Muon>(optim::MuonOptions{.lr = 0.01});
+  const auto adafactor = one<optim::Adafactor>(optim::AdafactorOptions{.lr = 0.01});
+  for (const MakeOptimizers& make : {kAdam, lamb, muon, adafactor}) {
     const optim::StepOptions options{.ema = optim::EmaOptions{}, .working = DType::bf16};
     const Trained begun = train(3, true, make, options, {.steps = 3});
     const Trained whole = train(3, false, make, options, {.steps = 5});

@@ -232,8 +232,7 @@ void round_stored(const Pointers& p, Index first, Index n) {
 
 template <class Formula>
 void update_block(const UpdateConstants& constants, const Pointers& p, Index first, Index n) {
-  constexpr bool k1 = (Formula::kMoments & 1u) != 0, k2 = (Formula::kMoments & 2u) != 0,
-                 k3 = (Formula::kMoments & 4u) != 0;
+  constexpr bool k1 = Formula::kMoments > 0, k2 = Formula::kMoments > 1, k3 = Formula::kMoments > 2;
   const UpdateConstants k = constants;
   const float* __restrict g = p.gradient + first;
   float* __restrict w = p.master + first;
@@ -440,8 +439,8 @@ void CpuBackend::update(const UpdateRule& rule, std::span<const UpdateRange> ran
     s.constants.push_back(kernels::constants_of(rule, range, counts[range.slot]++, step));
 
   rule.with_element([&]<class Formula>(TypeTag<Formula>) {
-    ensure((!(Formula::kMoments & 1u) || p.moment1) && (!(Formula::kMoments & 2u) || p.moment2) &&
-               (!(Formula::kMoments & 4u) || p.moment3),
+    constexpr int kMoments = Formula::kMoments;
+    ensure((kMoments < 1 || p.moment1) && (kMoments < 2 || p.moment2) && (kMoments < 3 || p.moment3),
            "update", "the rule needs a moment buffer that is absent");
     if constexpr (Formula::kAdapts) adapt_rates<Formula>(rule, ranges, p, s, total);
     update_blocks<Formula>(p, s, total);
