@@ -1,4 +1,4 @@
-# Installs the build into a scratch prefix, builds the consumer and the program of README.md against it, and runs them.
+# Installs the build into a scratch prefix, builds programs outside the tree and that of README.md against it, and runs them.
 # Arguments: -DBUILD=<build folder> -DSOURCE=<consumer folder> -DWORK=<scratch> -DGENERATOR=… -DFLAGS=… -DCOMPILER=…
 file(REMOVE_RECURSE ${WORK})
 function(step)
@@ -29,6 +29,25 @@ message("${output}")
 if(NOT output MATCHES "\\[mish\\] expects a floating tensor")
   message(FATAL_ERROR "the op outside the tree printed: ${output}")
 endif()
+# Trained from a file, and stopped and gone on with: to the same bits.
+step(${WORK}/build/own_optimizer ls optimizers)
+if(NOT output MATCHES "row_sign")
+  message(FATAL_ERROR "ls optimizers printed: ${output}")
+endif()
+step(${WORK}/build/own_optimizer train ${SOURCE}/own_optimizer.json run_dir=${WORK}/whole threads=1 -q)
+step(${WORK}/build/own_optimizer train ${SOURCE}/own_optimizer.json run_dir=${WORK}/stopped threads=1 -q
+     --limit-steps 70)
+step(${WORK}/build/own_optimizer train ${WORK}/stopped -q)
+file(READ ${WORK}/whole/metrics.jsonl metrics)
+if(NOT metrics MATCHES "\"skipped\":[1-9]" OR NOT metrics MATCHES "\"accuracy\":0\\.[89]")
+  message(FATAL_ERROR "the optimizer outside the tree trained: ${metrics}")
+endif()
+file(READ ${WORK}/whole/checkpoints/latest latest)
+string(STRIP "${latest}" latest)
+foreach(file weights state)
+  step(${CMAKE_COMMAND} -E compare_files ${WORK}/whole/checkpoints/${latest}/${file}.safetensors
+       ${WORK}/stopped/checkpoints/${latest}/${file}.safetensors)
+endforeach()
 step(${CMAKE_COMMAND} -E chdir ${WORK} ${WORK}/build/readme)
 message("${output}")
 if(NOT output MATCHES "epoch 10: 9[0-9]\\." OR NOT EXISTS ${WORK}/digits.safetensors)
