@@ -23,15 +23,16 @@ class LanguageTraining final : LanguageNetwork, public TrainingOfOne {
 
  private:
   Tensor forward() override {
-    const auto [logits, state] = model(words_, state_);
-    state_ = {state.h.detach(), state.c.detach()};
-    return logits;
+    const auto advanced = model.advance(words_, state_);
+    state_ = {};
+    for (const auto& field : advanced.state.fields()) state_.set(field.name, field.value.detach());
+    return model.scores(advanced.hidden);
   }
   Tensor loss(const Tensor& logits) override { return cross_entropy(logits, targets_); }
 
   Tensor words_ = drawn_words({kSteps, kStreams}, kWords, 1);
   Tensor targets_ = drawn_words({kSteps, kStreams}, kWords, 2);
-  RnnState state_;
+  models::State state_;
 };
 
 }  // namespace

@@ -3,7 +3,9 @@
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/index.h"
 #include "autograd/ops/random.h"
+#include "autograd/ops/reduce.h"
 #include "core/error.h"
+#include "models/recurrent_layers.h"
 #include "nn/init.h"
 
 namespace tandem::models {
@@ -63,16 +65,21 @@ void LanguageModel::draw() {
   }
 }
 
-Tensor LanguageModel::forward(const Tensor& words) { return run(words, {}, {}).logits; }
-
-LanguageModel::Result LanguageModel::operator()(const Tensor& words, const RnnState& state,
-                                                const Tensor& lengths) {
-  return observed([&] { return run(words, state, lengths); });
+Tensor LanguageModel::loss(const Tensor& hidden, const Targets& targets) {
+  if (sees_all_words()) return CausalModel::loss(hidden, targets);
+  if (targets.ready) targets.ready();
+  if (adaptive_) return adaptive_->loss(hidden, targets.words, kNoTarget);
+  return sampled_->loss(hidden, targets.words, targets.candidates, kNoTarget);
 }
 
-LanguageModel::Hidden LanguageModel::hidden(const Tensor& words, const RnnState& state,
-                                            const Tensor& lengths) {
-  return observed([&] { return run_hidden(words, state, lengths); });
+CausalModel::Figures LanguageModel::figures(const Tensor& hidden, const Tensor& targets) {
+  if (!adaptive_) return CausalModel::figures(hidden, targets);
+  return {sum(adaptive_->negative_log_likelihood(hidden, targets, kNoTarget)), adaptive_->predict(hidden)};
+}
+
+std::optional<SampledSoftmaxOptions> LanguageModel::candidates() const {
+  const auto* const sampled = std::get_if<SampledSoftmaxOptions>(&options_.softmax);
+  return sampled ? std::optional(*sampled) : std::nullopt;
 }
 
 // A word is dropped wherever it stands, or nowhere: its factor comes from a mask over the vocabulary.
@@ -89,23 +96,22 @@ Tensor LanguageModel::drop(const Tensor& x, const std::optional<double>& p) cons
                                  : dropout(x, probability, training());
 }
 
-LanguageModel::Result LanguageModel::run(const Tensor& words, const RnnState& state, const Tensor& lengths) {
-  const Hidden hidden = run_hidden(words, state, lengths);
-  return {(*decoder_)(hidden.y), hidden.state};
-}
-
-LanguageModel::Hidden LanguageModel::run_hidden(const Tensor& words, const RnnState& state,
-                                                const Tensor& lengths) {
-  const RnnResult result = (*rnn_)(drop(embedded(words), options_.input_dropout), state, lengths);
-  return {drop(result.y, options_.output_dropout), result.state, result.y};
+CausalModel::Advanced LanguageModel::read(const Tensor& words, const State& state, const Tensor& lengths) {
+  const RnnResult result =
+      (*rnn_)(drop(embedded(words), options_.input_dropout), recurrent_state(state), lengths);
+  Advanced advanced{.hidden = drop(result.y, options_.output_dropout), .state = {}, .raw = result.y};
+  set_recurrent(advanced.state, result.state);
+  return advanced;
 }
 
 TensorList LanguageModel::forward_outputs(const TensorList& inputs) {
   require(inputs.size() == this->inputs().size(), kLanguageModel, "takes {} tensors, got {}",
           this->inputs().size(), inputs.size());
-  const auto [logits, state] = run(inputs[0], {inputs[1], inputs.size() > 2 ? inputs[2] : Tensor()}, {});
-  TensorList all{logits, state.h};
-  if (state.c.defined()) all.push_back(state.c);
+  State state;
+  set_recurrent(state, {inputs[1], inputs.size() > 2 ? inputs[2] : Tensor()});
+  const Advanced advanced = read(inputs[0], state, {});
+  TensorList all{scores(advanced.hidden)};
+  for (const State::Field& field : advanced.state.fields()) all.push_back(field.value);
   return all;
 }
 

@@ -3,12 +3,11 @@
 
 #include <optional>
 
-#include "models/word_softmax.h"
+#include "models/causal_model.h"
 #include "models/word_tables.h"
 #include "nn/layers/embedding.h"
 #include "nn/layers/linear.h"
 #include "nn/layers/recurrent.h"
-#include "nn/layers/sampled_softmax.h"
 #include "nn/ports.h"
 
 namespace tandem::models {
@@ -37,30 +36,20 @@ struct LanguageModelOptions {
 // decoder.head.weight, decoder.tail.0.0.weight, … (nn/layers/adaptive_softmax.h). By its ports it takes
 // "words" i64 [T,N] and the state "h_0" and, of lstm, "c_0" [L,N,H], and gives "logits" [T,N,V], "h_n" and
 // "c_n".
-class LanguageModel final : public nn::Module, public nn::Ports, public HasWordTables {
+class LanguageModel final : public CausalModel, public nn::Ports, public HasWordTables {
  public:
-  struct Result {
-    Tensor logits;   // [T,N,V]; of an adaptive softmax log-probabilities
-    RnnState state;  // after the last word of each row
-  };
-
-  struct Hidden {
-    Tensor y;        // [T,N,P], what the decoder sees
-    RnnState state;  // as above
-    Tensor raw;      // y before its dropout
-  };
-
   // Throws UserError for sizes below 1, with `tied` where the outputs of the cells are not as many as the
   // embedding has, and OptionError where the softmax does not fit the other options.
   explicit LanguageModel(const LanguageModelOptions& options);
 
-  // Words [T,N] (i64 or i32), from zeros.
-  Tensor forward(const Tensor& words) override;
-  // The streams go on from `state`. `lengths`: words of each row, i64 [N] in host memory, or absent.
-  Result operator()(const Tensor& words, const RnnState& state, const Tensor& lengths = {});
+  // Of an adaptive softmax log-probabilities.
+  Tensor scores(const Tensor& hidden) override { return (*decoder_)(hidden); }
+  Tensor loss(const Tensor& hidden, const Targets& targets) override;
+  Figures figures(const Tensor& hidden, const Tensor& targets) override;
+  std::optional<SampledSoftmaxOptions> candidates() const override;
+  bool sees_all_words() const override { return !adaptive_ && !sampled_; }
+
   TensorList forward_outputs(const TensorList& inputs) override;
-  // The same without the decoder, for losses that need not see the scores of all words.
-  Hidden hidden(const Tensor& words, const RnnState& state, const Tensor& lengths = {});
   std::string describe() const override;
   std::vector<nn::Port> inputs() const override;
   std::vector<std::string> outputs() const override;
@@ -68,14 +57,10 @@ class LanguageModel final : public nn::Module, public nn::Ports, public HasWordT
   std::vector<WordTable> word_tables() const override;
 
   const LanguageModelOptions& options() const { return options_; }
-  // The decoder: what gives scores from `y`; nullptr where it is none of that kind.
-  nn::Module& decoder() { return *decoder_; }
-  nn::AdaptiveSoftmax* adaptive() { return adaptive_.get(); }
-  nn::SampledSoftmax* sampled() { return sampled_.get(); }
 
  private:
-  Result run(const Tensor& words, const RnnState& state, const Tensor& lengths);
-  Hidden run_hidden(const Tensor& words, const RnnState& state, const Tensor& lengths);
+  // The state is "h" and, of lstm, "c" [L,N,H].
+  Advanced read(const Tensor& words, const State& state, const Tensor& lengths) override;
   Tensor embedded(const Tensor& words) const;
   Tensor drop(const Tensor& x, const std::optional<double>& p) const;
   nn::ModulePtr make_decoder();

@@ -1,9 +1,10 @@
-// Recurrent layers that are called one by one, under one name.
+// Recurrent layers below models: several under one name, and their states by name.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "models/state.h"
 #include "nn/layers/recurrent.h"
 
 namespace tandem::models {
@@ -16,5 +17,14 @@ class RecurrentLayers final : public nn::Module {
   }
   std::string describe() const override { return "RecurrentLayers"; }
 };
+
+// The state of recurrent layers has the names "h" and, of lstm, "c", behind a prefix.
+inline RnnState recurrent_state(const State& state, const std::string& prefix = "") {
+  return {state.find(prefix + "h"), state.find(prefix + "c")};
+}
+inline void set_recurrent(State& state, const RnnState& values, const std::string& prefix = "") {
+  if (values.h.defined()) state.set(prefix + "h", values.h);
+  if (values.c.defined()) state.set(prefix + "c", values.c);
+}
 
 }  // namespace tandem::models

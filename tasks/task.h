@@ -145,7 +145,7 @@ struct LossContext {
   // As Carry has them.
   Tensor carried(std::string_view name) const { return carry ? carry->find(name) : Tensor(); }
   void carry_on(std::string_view name, const Tensor& value) const {
-    if (carry) carry->set(name, value);
+    if (carry) carry->set(name, value.detach());
   }
 };
 

@@ -210,7 +210,7 @@ tasks::Carry Ranks::whole(const std::vector<tasks::Carry>& own) {
   tasks::RecordWriter writer;
   for (const tasks::Carry& carry : own) {
     writer.put(carry.fields().size());
-    for (const datasets::Field& field : carry.fields()) writer.put_text(field.name).put_tensor(field.value);
+    for (const auto& field : carry.fields()) writer.put_text(field.name).put_tensor(field.value);
   }
   const auto records = communicator_.gather_bytes(std::move(writer).record(), deadline_s());
   std::vector<tasks::Carry> parts;

@@ -17,7 +17,7 @@ constexpr int kWarmUp = 3;
 constexpr int kMostRecordings = 16;
 
 bool like(const tasks::Carry& a, const tasks::Carry& b) {
-  return std::ranges::equal(a.fields(), b.fields(), [](const datasets::Field& x, const datasets::Field& y) {
+  return std::ranges::equal(a.fields(), b.fields(), [](const auto& x, const auto& y) {
     return x.name == y.name && x.value.shape() == y.value.shape() && x.value.dtype() == y.value.dtype();
   });
 }
@@ -25,8 +25,7 @@ bool like(const tasks::Carry& a, const tasks::Carry& b) {
 // The same in memory of its own.
 tasks::Carry copy_of(const tasks::Carry& carry) {
   tasks::Carry copy;
-  for (const datasets::Field& field : carry.fields())
-    copy.set(field.name, field.value.clone(MemoryKind::data));
+  for (const auto& field : carry.fields()) copy.set(field.name, field.value.clone(MemoryKind::data));
   return copy;
 }
 

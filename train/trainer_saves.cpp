@@ -178,7 +178,7 @@ std::vector<optim::NamedTensor> Trainer::tensors_to_save(const Session& session)
   for (const auto& own : session.pipeline.carries()) carries.push_back(ranks_.whole(own));
   std::vector<optim::NamedTensor> tensors = learners_->state();
   for (std::size_t phase = 0; phase < carries.size(); ++phase)
-    for (const datasets::Field& field : carries[phase].fields())
+    for (const auto& field : carries[phase].fields())
       tensors.emplace_back(carry_prefix(learners_->prefix_of(phase)) + field.name, field.value);
   return tensors;
 }

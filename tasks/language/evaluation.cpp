@@ -5,23 +5,20 @@
 #include "autograd/ops/reduce.h"
 #include "tasks/language/chunk.h"
 #include "tasks/language/options.h"
-#include "tasks/language/word_loss.h"
-#include "tasks/sequence/state.h"
 
 namespace tandem::tasks {
 
 Tensor LanguageEvaluation::hidden(const datasets::Batch& batch) {
   const NoGrad no_grad;
-  const LossContext context{.carry = &carry_};
-  const auto hidden = model_.hidden(chunk_of(batch).token, carried_state(context));
-  carry_on(context, hidden.state);
-  return hidden.y;
+  const auto advanced = model_.advance(chunk_of(batch).token, state_);
+  if (model_.carries_state()) state_ = advanced.state.carried();
+  return advanced.hidden;
 }
 
 Record LanguageEvaluation::measure(const datasets::Batch& batch) {
   const NoGrad no_grad;
-  const Tensor y = hidden(batch), target = chunk_of(batch).target;
-  const auto [nll, guess] = word_figures(model_, y, target);
+  const Tensor target = chunk_of(batch).target;
+  const auto [nll, guess] = model_.figures(hidden(batch), target);
   const Tensor hits = cast(equal(guess, target), DType::f32);
   const Sums sums{
       .nll = nll.item(), .targets = batch.samples, .right = static_cast<std::int64_t>(sum(hits).item())};

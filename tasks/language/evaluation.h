@@ -2,25 +2,25 @@
 // of a model of characters, bits per character besides.
 #pragma once
 
-#include "models/language_model.h"
+#include "models/causal_model.h"
 #include "tasks/sequence/perplexity.h"
 #include "tasks/task.h"
 
 namespace tandem::tasks {
 
-// Batches are the consecutive pieces of streams; their state is carried from one to the next. Every target
-// counts once, the ends of lines and unknown words included. Where the words are characters the end of a line
-// is one of them.
+// Batches are the consecutive pieces of streams; the model's state is carried from one to the next. Every
+// target counts once, the ends of lines and unknown words included. Where the words are characters the end of
+// a line is one of them.
 class LanguageEvaluation final : public Evaluation {
  public:
-  LanguageEvaluation(models::LanguageModel& model, bool of_characters)
+  LanguageEvaluation(models::CausalModel& model, bool of_characters)
       : model_(model), of_characters_(of_characters) {}
 
   // Σ -ln p of the targets, how many they are, and how many are ranked first.
   Record measure(const datasets::Batch& batch) override;
   void take(std::span<const std::byte> record) override;
   // The states of the streams.
-  bool carries() const override { return true; }
+  bool carries() const override { return model_.carries_state(); }
   void pass_by(const datasets::Batch& batch) override { hidden(batch); }
   Metrics metrics() const override;
 
@@ -29,12 +29,12 @@ class LanguageEvaluation final : public Evaluation {
     double nll = 0.0;
     std::int64_t targets = 0, right = 0;
   };
-  // What the model's decoder sees, [words,N,units]; the state is carried on.
+  // CausalModel::Advanced::hidden; the state is carried on.
   Tensor hidden(const datasets::Batch& batch);
 
-  models::LanguageModel& model_;
+  models::CausalModel& model_;
   const bool of_characters_;
-  Carry carry_;
+  models::State state_;
   Perplexity perplexity_;
   std::int64_t right_ = 0;
 };

@@ -21,20 +21,20 @@ constexpr Index kWords = 100;
 // Reads a stream of one row word by word.
 class Reader {
  public:
-  Reader(models::LanguageModel& model, Device device) : model_(model), device_(device) {}
+  Reader(models::CausalModel& model, Device device) : model_(model), device_(device) {}
 
   // The scores of the next word.
   std::vector<float> after(std::int32_t word) {
     const Tensor token = Tensor::from(std::vector<std::int64_t>{word}, Shape{1, 1}).to(device_);
-    const auto [logits, state] = model_(token, state_);
-    state_ = state;
-    return logits.to_vector<float>();
+    const auto advanced = model_.advance(token, state_);
+    state_ = advanced.state;
+    return model_.scores(advanced.hidden).to_vector<float>();
   }
 
  private:
-  models::LanguageModel& model_;
+  models::CausalModel& model_;
   Device device_;
-  RnnState state_;
+  models::State state_;
 };
 
 // Words and the ends of lines between them.
@@ -77,7 +77,7 @@ std::string stop_of(const PredictRequest& request) {
 
 }  // namespace
 
-void write_text(models::LanguageModel& model, const LanguageData& data, const PredictRequest& request,
+void write_text(models::CausalModel& model, const LanguageData& data, const PredictRequest& request,
                 Device device) {
   const NoGrad no_grad;
   const SamplingOptions sampling{.temperature = request.temperature.value_or(1.0), .top_k = request.top};

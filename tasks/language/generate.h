@@ -1,7 +1,7 @@
 // Text that a language model writes.
 #pragma once
 
-#include "models/language_model.h"
+#include "models/causal_model.h"
 #include "tasks/language/data.h"
 #include "tasks/task.h"
 
@@ -11,7 +11,7 @@ namespace tandem::tasks {
 // text: `count` words or characters, ends of lines among them, or fewer where `stop` comes, which is left
 // out. With `json` an object with "prompt", "text", "unknown" (words of the prompt that the model does not
 // know) and the options that took part. Throws UserError for options out of range.
-void write_text(models::LanguageModel& model, const LanguageData& data, const PredictRequest& request,
+void write_text(models::CausalModel& model, const LanguageData& data, const PredictRequest& request,
                 Device device);
 
 }  // namespace tandem::tasks

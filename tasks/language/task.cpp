@@ -15,18 +15,16 @@
 #include "tasks/language/family.h"
 #include "tasks/language/generate.h"
 #include "tasks/language/penalties.h"
-#include "tasks/language/word_loss.h"
 #include "tasks/recipe.h"
-#include "tasks/sequence/state.h"
 
 namespace tandem::tasks {
 
 namespace {
 
-std::shared_ptr<models::LanguageModel> model_of(const models::ModelOptions& options, Index words,
-                                                std::uint64_t seed) {
+std::shared_ptr<models::CausalModel> model_of(const models::ModelOptions& options, Index words,
+                                              std::uint64_t seed) {
   const RandomScope random(seed, 0, 0);
-  const auto model = std::dynamic_pointer_cast<models::LanguageModel>(
+  const auto model = std::dynamic_pointer_cast<models::CausalModel>(
       models::build(options, {.dtype = DType::i64, .words = words}));
   if (!model) throw options::OptionError("model", "is no language model; take \"language_model\"");
   return model;
@@ -40,7 +38,7 @@ Language::Language(const LanguageOptions& options, const Context& context,
       context_(context),
       data_(std::move(data)),
       model_(model_of(options_.model, data_->vocabulary().size(), context_.seed)) {
-  if (options_.loss.label_smoothing > 0.0 && (model_->adaptive() || model_->sampled()))
+  if (options_.loss.label_smoothing > 0.0 && !model_->sees_all_words())
     throw options::OptionError("loss.label_smoothing",
                                "spreads over all words, which only the full softmax sees");
   if (options_.checkpoint.best == kBitsPerCharacter && !data_->tokenizer().of_characters())
@@ -50,7 +48,7 @@ Language::Language(const LanguageOptions& options, const Context& context,
 }
 
 std::optional<datasets::CandidateOptions> Language::candidates() const {
-  const auto* const sampled = std::get_if<models::SampledSoftmaxOptions>(&model_->options().softmax);
+  const auto sampled = model_->candidates();
   if (!sampled) return std::nullopt;
   return datasets::CandidateOptions{.classes = data_->vocabulary().size(),
                                     .samples = sampled->samples,
@@ -59,11 +57,15 @@ std::optional<datasets::CandidateOptions> Language::candidates() const {
 }
 
 Tensor Language::loss(const datasets::Batch& batch, const LossContext& context) {
-  const auto hidden = model_->hidden(chunk_of(batch).token, carried_state(context));
-  carry_on(context, hidden.state);
-  const Tensor loss = word_loss(*model_, hidden.y, batch,
-                                {.label_smoothing = options_.loss.label_smoothing, .ready = context.ready});
-  return penalised(loss, hidden, options_.loss.ar, options_.loss.tar);
+  const auto [token, target] = chunk_of(batch);
+  const auto advanced = model_->advance(token, context.carry ? *context.carry : Carry());
+  if (context.carry && model_->carries_state()) *context.carry = advanced.state.carried();
+  models::CausalModel::Targets targets{
+      .words = target, .label_smoothing = options_.loss.label_smoothing, .ready = context.ready};
+  if (candidates())
+    targets.candidates = {batch["candidate"], batch["candidate_log_count"],
+                          batch["target_log_count"].rows(0, target.size(0))};
+  return penalised(model_->loss(advanced.hidden, targets), advanced, options_.loss.ar, options_.loss.tar);
 }
 
 datasets::SourcePtr Language::streams(datasets::StreamSource::Ids ids, Index streams, bool training,

@@ -8,15 +8,16 @@
 
 #include "data/text/log_uniform.h"
 #include "data/text/stream_source.h"
-#include "models/language_model.h"
+#include "models/causal_model.h"
 #include "tasks/language/data.h"
 #include "tasks/registry.h"
 
 namespace tandem::tasks {
 
 // A text is divided into as many streams as a batch has; each batch goes on where the one before it ended,
-// with the state that its words left (Carry "h" and "c"). The loss is the mean over words, and batches count
-// by their words. Evaluation reads eval_batch_size streams at once, every one of which begins without a past.
+// with the state that its words left, where the model carries one. The loss is the mean over words, and
+// batches count by their words. Evaluation reads eval_batch_size streams at once, every one of which begins
+// without a past.
 class Language final : public Task {
  public:
   // Throws options::OptionError when the model is no language model, or cannot have what is asked for.
@@ -49,13 +50,13 @@ class Language final : public Task {
   datasets::SourcePtr streams(datasets::StreamSource::Ids ids, Index streams, bool training,
                               Device device) const;
 
-  // What a sampled softmax draws for a batch.
+  // The words that are drawn for a batch, where the model trains against some.
   std::optional<datasets::CandidateOptions> candidates() const;
 
   const LanguageOptions options_;
   const Context context_;
   std::shared_ptr<const LanguageData> data_;
-  std::shared_ptr<models::LanguageModel> model_;
+  std::shared_ptr<models::CausalModel> model_;
 };
 
 }  // namespace tandem::tasks

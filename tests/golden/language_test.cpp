@@ -76,30 +76,30 @@ Run train(const amp::Precision& precision, const safetensors::File* golden) {
   optim::Step step(model, {&optimizer}, options);
   const amp::Plan plan(precision);
   const auto words = text();
-  RnnState state;
+  models::State state;
   Run run;
   for (Index i = 0; i < kSteps; ++i) {
     Tensor logits, loss;
     {
       const amp::Autocast autocast(plan);
-      const auto result = model(piece(words, i, 0), state);
-      logits = result.logits;
-      state = {result.state.h.detach(), result.state.c.detach()};
+      const auto advanced = model.advance(piece(words, i, 0), state);
+      logits = model.scores(advanced.hidden);
+      state = advanced.state.carried();
       loss = cross_entropy(logits, piece(words, i, 1));
     }
     run.losses.push_back(loss.item());
     step.backward(loss);
     if (golden && i == 0) {
       CHECK(error(logits, golden->read("logits")) < kFirst);
-      CHECK(error(state.h, golden->read("h")) < kFirst);
-      CHECK(error(state.c, golden->read("c")) < kFirst);
+      CHECK(error(state.find("h"), golden->read("h")) < kFirst);
+      CHECK(error(state.find("c"), golden->read("c")) < kFirst);
       for (const Parameter& parameter : model.parameters()) check_gradient(parameter, *golden, kFirst);
       CHECK(golden->entries().size() == 8 + 2 * model.parameters().size());
     }
     step.apply();
   }
   CHECK(step.synchronize().applied == kSteps);
-  run.last_state = state.c.to_vector<double>();
+  run.last_state = state.find("c").to_vector<double>();
   for (const Parameter& parameter : model.parameters())
     run.weights.push_back(parameter.value().to_vector<float>());
   return run;

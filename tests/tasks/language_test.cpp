@@ -1,6 +1,5 @@
 // The loss and the figures of a language model, and the state that passes from batch to batch.
 #include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -10,10 +9,10 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "data/loader.h"
+#include "models/language_model.h"
 #include "tasks/language/evaluation.h"
 #include "tasks/language/penalties.h"
 #include "tasks/language/task.h"
-#include "tasks/sequence/state.h"
 #include "tests/support/paths.h"
 #include "tests/support/tensors.h"
 #include "tests/tasks/trial.h"
@@ -108,24 +107,13 @@ TEST_CASE("what pads a batch of streams leaves no trace in their state", "[tasks
   tasks::Carry carry;
   const double loss = trial.task().loss(*batch, {.carry = &carry}).item();
   const NoGrad no_grad;
-  const auto [logits, state] = trial.model()((*batch)["token"].rows(0, words), {});
-  CHECK(carry.find("h").to_vector<float>() == state.h.to_vector<float>());
-  CHECK(carry.find("c").to_vector<float>() == state.c.to_vector<float>());
+  const auto advanced = trial.model().advance((*batch)["token"].rows(0, words), {});
+  const Tensor logits = trial.model().scores(advanced.hidden);
+  for (const char* name : {"h", "c"})
+    CHECK(carry.find(name).to_vector<float>() == advanced.state.find(name).to_vector<float>());
   double nll = 0.0;
   for (const double one : nll_of(logits, (*batch)["target"].rows(0, words))) nll += one;
   CHECK(loss == Approx(nll / static_cast<double>(batch->samples)).epsilon(1e-5));
-}
-
-TEST_CASE("a stream whose state is not finite begins anew, and no other", "[tasks][language]") {
-  tasks::Carry carry;
-  const tasks::LossContext context{.carry = &carry};
-  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
-  // Two layers of two units; stream 1 is spoilt in the second layer's h, stream 2 in the first one's c.
-  const Tensor h = Tensor::from({1, 2, 3, 4, 5, 6, 7, 8, 9, nan, 11, 12}, {2, 3, 2});
-  const Tensor c = Tensor::from({1, 2, 3, 4, inf, 6, 7, 8, 9, 10, 11, 12}, {2, 3, 2});
-  tasks::carry_on(context, {h, c});
-  CHECK(carry.find("h").to_vector<float>() == std::vector<float>{1, 2, 0, 0, 0, 0, 7, 8, 0, 0, 0, 0});
-  CHECK(carry.find("c").to_vector<float>() == std::vector<float>{1, 2, 0, 0, 0, 0, 7, 8, 0, 0, 0, 0});
 }
 
 TEST_CASE("the figures of a language model count every target once", "[tasks][language]") {
@@ -133,15 +121,16 @@ TEST_CASE("the figures of a language model count every target once", "[tasks][la
   trial.model().eval();
   const auto source = trial.task().evaluation_source("test", {});
   tasks::LanguageEvaluation evaluation(trial.model(), false);
-  RnnState state;
+  models::State state;
   double nll = 0.0;
   Index targets = 0;
   const NoGrad no_grad;
   datasets::Loader loader(source, {});
   while (const auto batch = loader.next()) {
     evaluation.add(*batch);
-    const auto [logits, next] = trial.model()((*batch)["token"], state);
-    state = next;
+    const auto advanced = trial.model().advance((*batch)["token"], state);
+    const Tensor logits = trial.model().scores(advanced.hidden);
+    state = advanced.state;
     for (const double one : nll_of(logits, (*batch)["target"])) nll += one;
     targets += batch->samples;
   }
@@ -159,13 +148,14 @@ TEST_CASE("a model of characters says how many bits it needs for one", "[tasks][
   trial.model().eval();
   const auto evaluation = trial.task().evaluation(false);
   datasets::Loader loader(trial.task().evaluation_source("test", {}), {});
-  RnnState state;
+  models::State state;
   double nll = 0.0;
   const NoGrad no_grad;
   while (const auto batch = loader.next()) {
     evaluation->add(*batch);
-    const auto [logits, next] = trial.model()((*batch)["token"], state);
-    state = next;
+    const auto advanced = trial.model().advance((*batch)["token"], state);
+    const Tensor logits = trial.model().scores(advanced.hidden);
+    state = advanced.state;
     for (const double one : nll_of(logits, (*batch)["target"])) nll += one;
   }
   const tasks::Metrics metrics = evaluation->metrics();
@@ -229,7 +219,7 @@ TEST_CASE("a dropped word reads as zeros wherever it stands, the others as more"
   }
   const auto logits = [&] {
     const RandomScope random(5, 1, 0);
-    return model(token, {}).logits.to_vector<float>();
+    return model(token).to_vector<float>();
   };
   const std::vector<float> dropped = logits();
   const std::vector<float> original = table.to_vector<float>();
@@ -246,13 +236,13 @@ TEST_CASE("penalties on what the last layer gives", "[tasks][language]") {
   const Tensor dropped = Tensor::from(std::vector<float>{0, 4, 8, 0, 0, 6}, {3, 1, 2});
   const Tensor loss = Tensor::full({}, 1.5);
   const auto value = [&](double ar, double tar) {
-    return tasks::penalised(loss, {.y = dropped, .state = {}, .raw = raw}, ar, tar).item();
+    return tasks::penalised(loss, {.hidden = dropped, .state = {}, .raw = raw}, ar, tar).item();
   };
   CHECK(value(0.0, 0.0) == 1.5);
   CHECK(value(2.0, 0.0) == Approx(1.5 + 2.0 * (16 + 64 + 36) / 6.0));
   CHECK(value(0.0, 3.0) == Approx(1.5 + 3.0 * (9 + 9 + 16 + 16) / 4.0));
   const auto first = [](const Tensor& t) { return t.rows(0, 1); };
-  const models::LanguageModel::Hidden step{.y = first(dropped), .state = {}, .raw = first(raw)};
+  const models::CausalModel::Advanced step{.hidden = first(dropped), .state = {}, .raw = first(raw)};
   CHECK(tasks::penalised(loss, step, 1.0, 1.0).item() == Approx(1.5 + 16 / 2.0));
   // Both are part of the task's loss; their gradient reaches the cells.
   Trial plain, trial({"loss.ar=2", "loss.tar=1"});

@@ -9,6 +9,7 @@
 #include "core/random.h"
 #include "core/shapes_backend.h"
 #include "data/loader.h"
+#include "models/language_model.h"
 #include "nn/device.h"
 #include "tasks/language/evaluation.h"
 #include "tasks/language/task.h"
