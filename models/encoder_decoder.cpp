@@ -1,8 +1,5 @@
 #include "models/encoder_decoder.h"
 
-#include "autograd/ops/elementwise.h"
-#include "autograd/ops/shape.h"
-#include "autograd/ops/softmax.h"
 #include "core/error.h"
 #include "nn/init.h"
 
@@ -62,26 +59,18 @@ void EncoderDecoder::draw() {
   }
 }
 
-Tensor EncoderDecoder::forward(const Tensor& words) { return run(words, {}, words); }
-
-Tensor EncoderDecoder::operator()(const Tensor& source, const Tensor& lengths, const Tensor& target) {
-  return observed([&] { return run(source, lengths, target); });
+SequenceToSequence::Memory EncoderDecoder::encode(const Tensor& source, const Tensor& lengths) {
+  const SequenceMemory read = decoder_->memory((*encoder_)(source, lengths), lengths);
+  Memory memory{.values = {}, .lengths = lengths};
+  memory.values.set("values", read.values);
+  memory.values.set("keys", read.keys);
+  return memory;
 }
 
-Tensor EncoderDecoder::run(const Tensor& source, const Tensor& lengths, const Tensor& target) {
-  return (*decoder_)(target, encode(source, lengths)).logits;
-}
-
-SequenceMemory EncoderDecoder::encode(const Tensor& source, const Tensor& lengths) {
-  return decoder_->memory((*encoder_)(source, lengths), lengths);
-}
-
-EncoderDecoder::Step EncoderDecoder::decode_step(const Tensor& tokens, const SequenceMemory& memory,
-                                                 const DecoderState& state) {
-  const Index rows = tokens.numel();
-  const SequenceDecoder::Result result = (*decoder_)(reshape(tokens, {1, rows}), memory, state);
-  const auto of_rows = [&](const Tensor& x) { return cast(reshape(x, {rows, x.size(-1)}), DType::f32); };
-  return {log_softmax(of_rows(result.logits)), of_rows(result.attention), result.state};
+SequenceToSequence::Advanced EncoderDecoder::advance(const Tensor& words, const Memory& memory,
+                                                     const State& state) {
+  return (*decoder_)(words, {memory.values.find("values"), memory.values.find("keys"), memory.lengths},
+                     state);
 }
 
 std::string EncoderDecoder::describe() const {

@@ -1,7 +1,6 @@
 #include "models/sequence_decoder.h"
 
 #include "autograd/ops/elementwise.h"
-#include "autograd/ops/index.h"
 #include "autograd/ops/random.h"
 #include "autograd/ops/shape.h"
 #include "core/error.h"
@@ -10,13 +9,6 @@
 #include "nn/layers/sequential.h"
 
 namespace tandem::models {
-
-DecoderState DecoderState::select(const Tensor& rows) const {
-  DecoderState selected;
-  for (const RnnState& layer : layers)
-    selected.layers.push_back({index_select(layer.h, rows, 1), index_select(layer.c, rows, 1)});
-  return selected;
-}
 
 // Cells, and the question that their output asks.
 class SequenceDecoder::AttentiveLayer final : public nn::Module {
@@ -77,32 +69,36 @@ SequenceMemory SequenceDecoder::memory(const Tensor& values, const Tensor& lengt
   return first_->attention().memory(values, lengths);
 }
 
-SequenceDecoder::Result SequenceDecoder::operator()(const Tensor& words, const SequenceMemory& memory,
-                                                    const DecoderState& state) {
-  Result result;
+SequenceDecoder::Advanced SequenceDecoder::operator()(const Tensor& words, const SequenceMemory& memory,
+                                                      const State& state) {
+  Advanced advanced;
   observed([&] {
-    result = run(words, memory, state);
-    return result.logits;
+    advanced = run(words, memory, state);
+    return TensorList{advanced.hidden, advanced.attention};
   });
-  return result;
+  return advanced;
 }
 
-SequenceDecoder::Result SequenceDecoder::run(const Tensor& words, const SequenceMemory& memory,
-                                             const DecoderState& state) {
-  const auto before = [&](std::size_t layer) {
-    return state.layers.empty() ? RnnState{} : state.layers.at(layer);
-  };
+SequenceDecoder::Advanced SequenceDecoder::run(const Tensor& words, const SequenceMemory& memory,
+                                               const State& state) {
+  const auto prefix = [](std::size_t layer) { return std::to_string(layer) + "."; };
   const auto dropped = [&](const Tensor& x) { return dropout(x, options_.dropout, training()); };
-  const AttentiveLayer::Answer answer = (*first_)(dropped((*embedder_)(words)), memory, before(0));
-  Result result{.logits = {}, .attention = answer.weights, .state = {{{answer.h, answer.c}}}};
-  Tensor x = answer.y;
+  const AttentiveLayer::Answer answer =
+      (*first_)(dropped((*embedder_)(words)), memory, recurrent_state(state, prefix(0)));
+  Advanced advanced{.hidden = answer.y, .state = {}, .attention = answer.weights};
+  set_recurrent(advanced.state, {answer.h, answer.c}, prefix(0));
   for (std::size_t i = 0; i < later_.size(); ++i) {
-    const RnnResult next = (*later_[i])(dropped(concat({x, answer.context}, -1)), before(i + 1));
-    result.state.layers.push_back(next.state);
-    x = i == 0 ? next.y : next.y + x;
+    const Tensor& x = advanced.hidden;
+    const RnnResult next =
+        (*later_[i])(dropped(concat({x, answer.context}, -1)), recurrent_state(state, prefix(i + 1)));
+    set_recurrent(advanced.state, next.state, prefix(i + 1));
+    advanced.hidden = i == 0 ? next.y : next.y + x;
   }
-  result.logits = (*classifier_)(x);
-  return result;
+  return advanced;
+}
+
+Tensor SequenceDecoder::scores(const Tensor& hidden) {
+  return observed([&] { return (*classifier_)(hidden); });
 }
 
 std::string SequenceDecoder::describe() const {

@@ -3,10 +3,10 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "models/sequence_attention.h"
+#include "models/sequence_to_sequence.h"
 #include "nn/layers/embedding.h"
 #include "nn/layers/recurrent.h"
 
@@ -21,14 +21,6 @@ struct SequenceDecoderOptions {
   bool recompute = false;
 };
 
-// Of R rows, after the words so far; of no layers: before the first.
-struct DecoderState {
-  std::vector<RnnState> layers;  // h and c [1,R,H] of each
-
-  // That of `rows`, i64 [K].
-  DecoderState select(const Tensor& rows) const;
-};
-
 // The first layer reads the embedding; its output asks the encoder (SequenceAttention), and what comes back,
 // the context, is read by every later layer beside the output of the one before. From the third layer on
 // there is a residual connection. Since only the first layer's output asks, all steps of a layer are computed
@@ -38,11 +30,8 @@ struct DecoderState {
 // att_rnn.attn.linear_q.weight, …, rnn_layers.0.weight_ih_l0, …, classifier.classifier.weight and …bias.
 class SequenceDecoder final : public nn::Module {
  public:
-  struct Result {
-    Tensor logits;     // [T,R,V]
-    Tensor attention;  // [T,R,S]
-    DecoderState state;
-  };
+  // `hidden` are the outputs of the last layer; the state is "0.h", "0.c", "1.h", …, [1,R,H] of each layer.
+  using Advanced = SequenceToSequence::Advanced;
 
   // Throws UserError for sizes below 1, for less than two layers, which the context would not reach, and with
   // `tied` where the embedding has not as many numbers as a layer units.
@@ -50,12 +39,14 @@ class SequenceDecoder final : public nn::Module {
 
   SequenceMemory memory(const Tensor& values, const Tensor& lengths);
   // Words [T,R], R being W rows of each of the N sentences that the memory has, side by side; T or W is 1.
-  Result operator()(const Tensor& words, const SequenceMemory& memory, const DecoderState& state = {});
+  Advanced operator()(const Tensor& words, const SequenceMemory& memory, const State& state = {});
+  // Logits [T,R,V].
+  Tensor scores(const Tensor& hidden);
   std::string describe() const override;
 
  private:
   class AttentiveLayer;
-  Result run(const Tensor& words, const SequenceMemory& memory, const DecoderState& state);
+  Advanced run(const Tensor& words, const SequenceMemory& memory, const State& state);
 
   SequenceDecoderOptions options_;
   std::shared_ptr<nn::Embedding> embedder_;

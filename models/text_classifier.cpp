@@ -47,18 +47,12 @@ TextClassifier::TextClassifier(const TextClassifierOptions& options) : options_(
   classifier_ = add_child("classifier", std::make_shared<nn::Linear>(rnn_->outputs(), options.classes));
 }
 
-Tensor TextClassifier::forward(const Tensor& words) { return run(words, {}); }
-
-Tensor TextClassifier::operator()(const Tensor& words, const Tensor& lengths) {
-  return observed([&] { return run(words, lengths); });
-}
-
 TensorList TextClassifier::forward_outputs(const TensorList& inputs) {
   require(inputs.size() == 2, kTextClassifier, "takes words and lengths, got {} tensors", inputs.size());
-  return {run(inputs[0], inputs[1])};
+  return {scores(encode(inputs[0], inputs[1]))};
 }
 
-Tensor TextClassifier::run(const Tensor& words, const Tensor& lengths) {
+Tensor TextClassifier::encode(const Tensor& words, const Tensor& lengths) {
   if (lengths.defined() && lengths.numel() > 0) {
     require(lengths.device() == Device{} && lengths.dtype() == DType::i64, kTextClassifier,
             "lengths must be i64 in host memory, got {}", to_string(lengths));
@@ -69,10 +63,12 @@ Tensor TextClassifier::run(const Tensor& words, const Tensor& lengths) {
   }
   const Tensor x = dropout((*embedding_)(words), options_.dropout, training());
   const RnnResult result = (*rnn_)(x, {}, lengths);
-  const Tensor text = options_.pooling == TextPooling::mean
-                          ? mean_of(result.y, lengths)
-                          : last_of(result.state.h, options_.bidirectional ? 2 : 1);
-  return (*classifier_)(dropout(text, options_.dropout, training()));
+  return options_.pooling == TextPooling::mean ? mean_of(result.y, lengths)
+                                               : last_of(result.state.h, options_.bidirectional ? 2 : 1);
+}
+
+Tensor TextClassifier::scores(const Tensor& encoded) {
+  return (*classifier_)(dropout(encoded, options_.dropout, training()));
 }
 
 std::vector<nn::Port> TextClassifier::inputs() const {

@@ -2,6 +2,7 @@
 // linear layer.
 #pragma once
 
+#include "models/text_encoder.h"
 #include "models/word_tables.h"
 #include "nn/layers/embedding.h"
 #include "nn/layers/linear.h"
@@ -27,16 +28,15 @@ struct TextClassifierOptions {
 
 // Parameters: embedding.weight, rnn.weight_ih_l0, …, classifier.weight, classifier.bias. By its ports it
 // takes "words" i64 [T,N], each text's at the front, and "lengths" i64 [N], and gives "logits" [N,classes].
-class TextClassifier final : public nn::Module, public nn::Ports, public HasWordTables {
+class TextClassifier final : public TextEncoder, public nn::Ports, public HasWordTables {
  public:
   // Throws UserError for sizes below 1.
   explicit TextClassifier(const TextClassifierOptions& options);
 
-  using Module::operator();
-  // Words [T,N] (i64 or i32), all of them.
-  Tensor forward(const Tensor& words) override;
-  // Of each text so many words: i64 [N] in host memory, in [1,T], or absent. Throws UserError otherwise.
-  Tensor operator()(const Tensor& words, const Tensor& lengths);
+  // Throws UserError for other lengths than i64 in host memory, and for a text without words.
+  Tensor encode(const Tensor& words, const Tensor& lengths) override;
+  Tensor scores(const Tensor& encoded) override;
+  Index classes() const override { return options_.classes; }
   TensorList forward_outputs(const TensorList& inputs) override;
   std::string describe() const override;
   std::vector<nn::Port> inputs() const override;
@@ -49,8 +49,6 @@ class TextClassifier final : public nn::Module, public nn::Ports, public HasWord
   const TextClassifierOptions& options() const { return options_; }
 
  private:
-  Tensor run(const Tensor& words, const Tensor& lengths);
-
   TextClassifierOptions options_;
   std::shared_ptr<nn::Embedding> embedding_;
   std::shared_ptr<nn::Recurrent> rnn_;

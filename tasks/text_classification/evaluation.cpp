@@ -15,7 +15,7 @@ Json share(std::int64_t part, std::int64_t whole) {
 
 }  // namespace
 
-Tensor logits_of(models::TextClassifier& model, const datasets::Batch& batch) {
+Tensor logits_of(models::TextEncoder& model, const datasets::Batch& batch) {
   const Tensor& token = batch["token"];
   return model(token, token.device() == kShapes ? Tensor() : batch.on_host("length"));
 }

@@ -1,7 +1,7 @@
 // The figures of a classifier of texts: those of any classifier, and in detail those of each class.
 #pragma once
 
-#include "models/text_classifier.h"
+#include "models/text_encoder.h"
 #include "tasks/classification/scores.h"
 #include "tasks/task.h"
 
@@ -9,12 +9,12 @@ namespace tandem::tasks {
 
 // Words [T,N] and, in host memory, how many of each text count; on the device `shapes`, which has no lengths,
 // all of them.
-Tensor logits_of(models::TextClassifier& model, const datasets::Batch& batch);
+Tensor logits_of(models::TextEncoder& model, const datasets::Batch& batch);
 
 class TextEvaluation final : public Evaluation {
  public:
   // All are kept by reference. `details` asks for confusions.
-  TextEvaluation(models::TextClassifier& model, const ClassificationLoss& loss,
+  TextEvaluation(models::TextEncoder& model, const ClassificationLoss& loss,
                  const std::vector<std::string>& classes, bool details)
       : model_(model), classes_(classes), scores_(loss, details) {}
 
@@ -31,7 +31,7 @@ class TextEvaluation final : public Evaluation {
   std::vector<Artifact> artifacts() const override;
 
  private:
-  models::TextClassifier& model_;
+  models::TextEncoder& model_;
   const std::vector<std::string>& classes_;
   ClassificationScores scores_;
 };

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kBatch = 64;
 
 // Scores [N,classes] of texts.
-Tensor scores_of(models::TextClassifier& model, std::span<const datasets::EncodedText> texts, Device device) {
+Tensor scores_of(models::TextEncoder& model, std::span<const datasets::EncodedText> texts, Device device) {
   const auto count = static_cast<Index>(texts.size());
   std::vector<std::int64_t> lengths;
   for (const auto& text : texts) lengths.push_back(static_cast<std::int64_t>(text.ids.size()));
@@ -31,8 +31,8 @@ Tensor scores_of(models::TextClassifier& model, std::span<const datasets::Encode
 
 }  // namespace
 
-void classify_texts(models::TextClassifier& model, const LabelledTextData& data,
-                    const PredictRequest& request, Device device) {
+void classify_texts(models::TextEncoder& model, const LabelledTextData& data, const PredictRequest& request,
+                    Device device) {
   require(!request.inputs.empty(), "",
           "predict: inputs are missing: texts, files with a text in each line, or - for standard input");
   const NoGrad no_grad;

@@ -21,10 +21,10 @@ namespace {
 
 using datasets::LabelledSequences;
 
-std::shared_ptr<models::TextClassifier> model_of(const models::ModelOptions& options,
-                                                 const LabelledTextData& data, std::uint64_t seed) {
+std::shared_ptr<models::TextEncoder> model_of(const models::ModelOptions& options,
+                                              const LabelledTextData& data, std::uint64_t seed) {
   const RandomScope random(seed, 0, 0);
-  const auto model = std::dynamic_pointer_cast<models::TextClassifier>(
+  const auto model = std::dynamic_pointer_cast<models::TextEncoder>(
       models::build(options, {.dtype = DType::i64,
                               .classes = static_cast<Index>(data.classes().size()),
                               .words = data.corpus().vocabulary.size()}));
@@ -51,7 +51,7 @@ TextClassification::TextClassification(const TextClassificationOptions& options,
       context_(context),
       data_(std::move(data)),
       model_(model_of(options_.model, *data_, context_.seed)),
-      loss_(classification_losses().make(options_.loss, model_->options().classes)) {
+      loss_(classification_losses().make(options_.loss, model_->classes())) {
   require(!loss_->batch_weight(), "",
           "loss.batch_weight: texts count by their number; leave it at \"samples\"");
 }

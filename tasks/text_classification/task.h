@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "data/text/sequence_source.h"
-#include "models/text_classifier.h"
+#include "models/text_encoder.h"
 #include "tasks/classification/scores.h"
 #include "tasks/registry.h"
 #include "tasks/text_classification/data.h"
@@ -54,7 +54,7 @@ class TextClassification final : public Task {
   const TextClassificationOptions options_;
   const Context context_;
   std::shared_ptr<const LabelledTextData> data_;
-  std::shared_ptr<models::TextClassifier> model_;
+  std::shared_ptr<models::TextEncoder> model_;
   std::unique_ptr<const ClassificationLoss> loss_;
 };
 

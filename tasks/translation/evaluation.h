@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "models/encoder_decoder.h"
+#include "models/sequence_to_sequence.h"
 #include "tasks/sequence/bleu.h"
 #include "tasks/sequence/error_rate.h"
 #include "tasks/sequence/perplexity.h"
@@ -23,7 +23,7 @@ Tensor source_lengths(const datasets::Batch& batch);
 class TranslationEvaluation final : public Evaluation {
  public:
   // All are kept by reference. `details` asks for the translations.
-  TranslationEvaluation(models::EncoderDecoder& model, const TranslationData& data,
+  TranslationEvaluation(models::SequenceToSequence& model, const TranslationData& data,
                         const BeamOptions& options, bool details)
       : model_(model), data_(data), options_(options), keeps_(details) {}
 
@@ -54,7 +54,7 @@ class TranslationEvaluation final : public Evaluation {
   void count(Index pair, const std::vector<std::int32_t>& target, const BeamHypothesis& found, Written& sums,
              std::string& lines) const;
 
-  models::EncoderDecoder& model_;
+  models::SequenceToSequence& model_;
   const TranslationData& data_;
   BeamOptions options_;
   bool keeps_;

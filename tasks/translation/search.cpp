@@ -1,6 +1,9 @@
 #include "tasks/translation/search.h"
 
 #include "autograd/modes.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/shape.h"
+#include "autograd/ops/softmax.h"
 
 namespace tandem::tasks {
 
@@ -10,7 +13,7 @@ namespace {
 // with.
 class Writer {
  public:
-  Writer(models::EncoderDecoder& model, const Tensor& source, const Tensor& lengths, bool with_attention)
+  Writer(models::SequenceToSequence& model, const Tensor& source, const Tensor& lengths, bool with_attention)
       : model_(model),
         device_(source.device()),
         memory_(model.encode(source, lengths)),
@@ -21,19 +24,21 @@ class Writer {
       return Tensor::from(numbers, {static_cast<Index>(numbers.size())}).to(device_);
     };
     if (step.position > 0) state_ = state_.select(on_device({step.parents.begin(), step.parents.end()}));
-    const auto next =
-        model_.decode_step(on_device({step.tokens.begin(), step.tokens.end()}), memory_, state_);
+    const Tensor tokens = on_device({step.tokens.begin(), step.tokens.end()});
+    const Index rows = tokens.numel();
+    const auto of_rows = [&](const Tensor& x) { return cast(reshape(x, {rows, x.size(-1)}), DType::f32); };
+    const auto next = model_.advance(reshape(tokens, {1, rows}), memory_, state_);
     state_ = next.state;
-    log_probabilities_ = next.log_probabilities.to_vector<float>();
-    if (with_attention_) attention_ = next.attention.to_vector<float>();
+    log_probabilities_ = log_softmax(of_rows(model_.scores(next.hidden))).to_vector<float>();
+    if (with_attention_) attention_ = of_rows(next.attention).to_vector<float>();
     return {log_probabilities_, attention_};
   }
 
  private:
-  models::EncoderDecoder& model_;
+  models::SequenceToSequence& model_;
   Device device_;
-  models::SequenceMemory memory_;
-  models::DecoderState state_;
+  models::SequenceToSequence::Memory memory_;
+  models::State state_;
   bool with_attention_;
   std::vector<float> log_probabilities_, attention_;
 };
@@ -49,7 +54,7 @@ BeamOptions beam_options(const TranslationOptions::Evaluation& options, const Tr
           .coverage_penalty = options.coverage_penalty};
 }
 
-std::vector<std::vector<BeamHypothesis>> search(models::EncoderDecoder& model, const Tensor& source,
+std::vector<std::vector<BeamHypothesis>> search(models::SequenceToSequence& model, const Tensor& source,
                                                 const Tensor& lengths, const BeamOptions& options) {
   const NoGrad no_grad;
   Writer writer(model, source, lengths, options.coverage_penalty > 0.0);

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "models/encoder_decoder.h"
+#include "models/sequence_to_sequence.h"
 #include "tasks/sequence/beam_search.h"
 #include "tasks/translation/data.h"
 
@@ -14,7 +14,7 @@ BeamOptions beam_options(const TranslationOptions::Evaluation& options, const Tr
 
 // The hypotheses of each of N texts, the best first. Source i64 [S,N] with `lengths` pieces of each, i64 [N]
 // in host memory; the model lies where the source does.
-std::vector<std::vector<BeamHypothesis>> search(models::EncoderDecoder& model, const Tensor& source,
+std::vector<std::vector<BeamHypothesis>> search(models::SequenceToSequence& model, const Tensor& source,
                                                 const Tensor& lengths, const BeamOptions& options);
 
 }  // namespace tandem::tasks

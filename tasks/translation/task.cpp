@@ -22,10 +22,10 @@ namespace {
 using datasets::BucketOptions;
 using datasets::EncodedPairs;
 
-std::shared_ptr<models::EncoderDecoder> model_of(const models::ModelOptions& options,
-                                                 const datasets::PairCodecs& codecs, std::uint64_t seed) {
+std::shared_ptr<models::SequenceToSequence> model_of(const models::ModelOptions& options,
+                                                     const datasets::PairCodecs& codecs, std::uint64_t seed) {
   const RandomScope random(seed, 0, 0);
-  const auto model = std::dynamic_pointer_cast<models::EncoderDecoder>(
+  const auto model = std::dynamic_pointer_cast<models::SequenceToSequence>(
       models::build(options, {.dtype = DType::i64,
                               .words = codecs.source->size(),
                               .target_words = codecs.target->size(),
@@ -55,7 +55,13 @@ Translation::Translation(const TranslationOptions& options, const Context& conte
     : options_(options),
       context_(context),
       data_(std::move(data)),
-      model_(model_of(options_.model, data_->codecs(), context_.seed)) {}
+      model_(model_of(options_.model, data_->codecs(), context_.seed)) {
+  if (options_.eval.coverage_penalty > 0.0 && !model_->gives_attention())
+    throw options::OptionError(
+        "eval.coverage_penalty",
+        "counts what the decoder has looked at, and this model gives no attention; set "
+        "it to 0");
+}
 
 Tensor Translation::loss(const datasets::Batch& batch, const LossContext& context) {
   const Tensor logits = (*model_)(batch["source"], source_lengths(batch), batch["target_in"]);

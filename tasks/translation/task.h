@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "data/text/pair_source.h"
-#include "models/encoder_decoder.h"
+#include "models/sequence_to_sequence.h"
 #include "tasks/registry.h"
 #include "tasks/translation/data.h"
 
@@ -52,7 +52,7 @@ class Translation final : public Task {
   const TranslationOptions options_;
   const Context context_;
   std::shared_ptr<const TranslationData> data_;
-  std::shared_ptr<models::EncoderDecoder> model_;
+  std::shared_ptr<models::SequenceToSequence> model_;
 };
 
 }  // namespace tandem::tasks

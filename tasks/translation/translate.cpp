@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kBatch = 32;
 
-std::vector<std::vector<BeamHypothesis>> found_of(models::EncoderDecoder& model,
+std::vector<std::vector<BeamHypothesis>> found_of(models::SequenceToSequence& model,
                                                   std::span<const datasets::EncodedText> texts,
                                                   const BeamOptions& options, Device device) {
   const auto count = static_cast<Index>(texts.size());
@@ -55,7 +55,7 @@ void print_found(const std::string& text, Index unknown, std::span<const BeamHyp
 
 }  // namespace
 
-void translate(models::EncoderDecoder& model, const TranslationData& data, const BeamOptions& options,
+void translate(models::SequenceToSequence& model, const TranslationData& data, const BeamOptions& options,
                const PredictRequest& request, Device device) {
   require(!request.inputs.empty(), "",
           "predict: inputs are missing: texts, files with a text in each line, or - for standard input");

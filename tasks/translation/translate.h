@@ -1,7 +1,7 @@
 // Prints translations of texts.
 #pragma once
 
-#include "models/encoder_decoder.h"
+#include "models/sequence_to_sequence.h"
 #include "tasks/translation/search.h"
 
 namespace tandem::tasks {
@@ -11,7 +11,7 @@ namespace tandem::tasks {
 // pieces of it that the model does not know, and "translations", of each its "text", "score",
 // "log_probability" and whether it "ended" below the greatest length. The model lies on `device`, in
 // evaluation mode. Throws UserError for files that cannot be read.
-void translate(models::EncoderDecoder& model, const TranslationData& data, const BeamOptions& options,
+void translate(models::SequenceToSequence& model, const TranslationData& data, const BeamOptions& options,
                const PredictRequest& request, Device device);
 
 }  // namespace tandem::tasks

@@ -8,7 +8,7 @@
 
 #include "autograd/engine.h"
 #include "autograd/modes.h"
-#include "autograd/ops/index.h"
+#include "autograd/ops/elementwise.h"
 #include "autograd/ops/loss.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/softmax.h"
@@ -116,6 +116,20 @@ double error(const Tensor& got, const std::vector<double>& expected) {
   return test::normalised_error(got.to_vector<double>(), expected);
 }
 
+struct Step {
+  Tensor log_probabilities, attention;  // f32 [R,V] and [R,S]
+  models::State state;
+};
+
+// A word of each row, tokens [R].
+Step step_of(EncoderDecoder& model, const Tensor& tokens, const EncoderDecoder::Memory& memory,
+             const models::State& state) {
+  const Index rows = tokens.numel();
+  const auto of_rows = [&](const Tensor& x) { return cast(reshape(x, {rows, x.size(-1)}), DType::f32); };
+  const auto next = model.advance(reshape(tokens, {1, rows}), memory, state);
+  return {log_softmax(of_rows(model.scores(next.hidden))), of_rows(next.attention), next.state};
+}
+
 // Row `i` of each sentence's `width` hypotheses: [1,N] → [N·width].
 Tensor repeated(const Tensor& words, Index width) {
   std::vector<std::int64_t> ids;
@@ -155,11 +169,11 @@ TEST_CASE("an encoder-decoder writes word by word what it says of all words at o
     const Tensor read = one.read();
     const Tensor whole = log_softmax((*model)(one.source(), one.lengths(), read));
     const auto attention = one.expected("attention");
-    const models::SequenceMemory memory = model->encode(one.source(), one.lengths());
+    const EncoderDecoder::Memory memory = model->encode(one.source(), one.lengths());
     for (const Index width : {1, 3}) {
-      models::DecoderState state;
+      models::State state;
       for (Index t = 0; t < read.size(0); ++t) {
-        const auto step = model->decode_step(repeated(read.rows(t, 1), width), memory, state);
+        const Step step = step_of(*model, repeated(read.rows(t, 1), width), memory, state);
         state = step.state;
         REQUIRE(step.log_probabilities.shape() == Shape{one.rows() * width, whole.size(2)});
         const Index per_row = step.attention.size(1);
@@ -187,7 +201,7 @@ TEST_CASE("hypotheses of a decoder are chosen by their rows", "[encoder_decoder]
   const NoGrad no_grad;
   each_case([](const Case& one, const std::vector<std::string>&) {
     const auto model = one.model();
-    const models::SequenceMemory memory = model->encode(one.source(), one.lengths());
+    const EncoderDecoder::Memory memory = model->encode(one.source(), one.lengths());
     // Two hypotheses of each sentence that differ; then both go on from the second one.
     const Index rows = 2 * one.rows();
     std::vector<std::int64_t> first, second, parents;
@@ -199,14 +213,14 @@ TEST_CASE("hypotheses of a decoder are chosen by their rows", "[encoder_decoder]
     const auto of = [&](const std::vector<std::int64_t>& ids) {
       return Tensor::from(ids, {rows}, test::test_device());
     };
-    const auto begun = model->decode_step(of(first), memory, {});
-    const auto chosen = model->decode_step(of(second), memory, begun.state.select(of(parents)));
+    const auto begun = step_of(*model, of(first), memory, {});
+    const auto chosen = step_of(*model, of(second), memory, begun.state.select(of(parents)));
     // The same without a choice.
     const auto again =
-        model->decode_step(of(std::vector<std::int64_t>(static_cast<std::size_t>(rows), 2)), memory, {});
-    const auto straight = model->decode_step(of(second), memory, again.state);
+        step_of(*model, of(std::vector<std::int64_t>(static_cast<std::size_t>(rows), 2)), memory, {});
+    const auto straight = step_of(*model, of(second), memory, again.state);
     CHECK(error(chosen.log_probabilities, straight.log_probabilities.to_vector<double>()) < 1e-6);
-    const auto unchosen = model->decode_step(of(second), memory, begun.state);
+    const auto unchosen = step_of(*model, of(second), memory, begun.state);
     CHECK(error(unchosen.log_probabilities, straight.log_probabilities.to_vector<double>()) > 1e-6);
   });
 }
@@ -241,8 +255,8 @@ TEST_CASE("what does not fit in an encoder-decoder is named", "[encoder_decoder]
   EncoderDecoder model(small);
   const NoGrad no_grad;
   const Tensor words = Tensor::from(std::vector<std::int64_t>{1, 2, 3, 4, 1, 2}, {3, 2});
-  const models::SequenceMemory memory = model.encode(words, {});
+  const EncoderDecoder::Memory memory = model.encode(words, {});
   const Tensor three = Tensor::from(std::vector<std::int64_t>{1, 2, 3}, {3});
-  CHECK_THAT(testing::user_error_of([&] { model.decode_step(three, memory, {}); }),
+  CHECK_THAT(testing::user_error_of([&] { step_of(model, three, memory, {}); }),
              Catch::Contains("3 rows of 1 steps") && Catch::Contains("2 sentences"));
 }
