@@ -1,9 +1,9 @@
 #include "bench/made_up.h"
 #include "bench/parts.h"
 #include "models/anchors.h"
+#include "models/box_finder.h"
+#include "models/multibox.h"
 #include "tandem.h"
-#include "tasks/detection/finder.h"
-#include "tasks/detection/multibox.h"
 
 namespace tandem::bench {
 
@@ -55,7 +55,7 @@ TrainingPtr ssd_loss() {
   return std::make_unique<Part>(kImages, [=] {
     clear_gradient_of(scores);
     clear_gradient_of(codes);
-    const Tensor loss = tasks::multibox_loss({scores, codes}, matched, {}).total;
+    const Tensor loss = models::multibox_loss({scores, codes}, matched, {}).total;
     backward(loss);
     return loss.item();
   });
@@ -63,10 +63,10 @@ TrainingPtr ssd_loss() {
 
 TrainingPtr ssd_nms() {
   const Tensor anchors = anchors_of_ssd300();
-  const models::Ssd::Output output{made_up_candidates(anchors.size(0)),
-                                   made_up_numbers({1, anchors.size(0), 4}, 0.5)};
+  const models::AnchorOutput output{made_up_candidates(anchors.size(0)),
+                                    made_up_numbers({1, anchors.size(0), 4}, 0.5)};
   return std::make_unique<Part>(
-      1, [=] { return static_cast<double>(tasks::find_boxes(output, anchors, {}).front().size()); });
+      1, [=] { return static_cast<double>(models::find_boxes(output, anchors, {}).front().size()); });
 }
 
 }  // namespace tandem::bench

@@ -1,9 +1,9 @@
 #include "bench/made_up.h"
 #include "bench/training_of_one.h"
+#include "models/multibox.h"
 #include "models/ssd.h"
 #include "optim/sgd.h"
 #include "tandem.h"
-#include "tasks/detection/multibox.h"
 
 namespace tandem::bench {
 
@@ -40,11 +40,11 @@ class DetectionTraining final : DetectionModel, public TrainingOfOne {
     return output_.scores;
   }
   Tensor loss(const Tensor&) override {
-    return tasks::multibox_loss(std::exchange(output_, {}), ssd->anchors(), boxes_, {}).total;
+    return models::multibox_loss(std::exchange(output_, {}), ssd->anchors(), boxes_, {}).total;
   }
 
   Tensor images_, boxes_;
-  models::Ssd::Output output_;  // between forward and loss
+  models::AnchorOutput output_;  // between forward and loss
 };
 
 }  // namespace

@@ -51,4 +51,10 @@ std::vector<double> anchor_sizes(Index image_size, Index levels, double first, d
 AnchorGrid anchor_grid(std::string_view name);
 std::vector<std::string> anchor_grids();
 
+// What a detector says of every anchor.
+struct AnchorOutput {
+  Tensor scores;  // logits of the classes [N,A,K], class 0 being the background
+  Tensor codes;   // [N,A,4], where the object lies (autograd/ops/boxes.h)
+};
+
 }  // namespace tandem::models

@@ -1,13 +1,16 @@
 #include "models/ssd.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "autograd/modes.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/softmax.h"
 #include "core/boxes.h"
 #include "core/error.h"
+#include "models/box_finder.h"
 #include "models/ssd_heads.h"
 #include "models/ssd_lite.h"
 
@@ -16,7 +19,7 @@ namespace tandem::models {
 namespace {
 
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();
-// Of what an anchor's side is multiplied by (torchvision); find_boxes in tasks/detection has the same one.
+// Of what an anchor's side is multiplied by (torchvision); models/box_suppression.cpp has the same one.
 const double kMostLogarithm = std::log(1000.0 / 16.0);
 
 // Two columns of the anchors [A,4], from `first` on.
@@ -59,7 +62,7 @@ void Ssd::check_maps(const TensorList& maps) const {
   }
 }
 
-Ssd::Output Ssd::operator()(const Tensor& images) {
+AnchorOutput Ssd::operator()(const Tensor& images) {
   const TensorList both = all_outputs({images});
   return {both[0], both[1]};
 }
@@ -70,8 +73,29 @@ TensorList Ssd::forward_outputs(const TensorList& xs) {
   return heads_->all_outputs(maps);
 }
 
+Tensor Ssd::loss(const TensorList& outputs, const Tensor& boxes, const MultiboxOptions& options) {
+  return multibox_loss({outputs.at(0), outputs.at(1)}, anchors_, boxes, options).total;
+}
+
+std::vector<std::vector<FoundBox>> Ssd::decode(const TensorList& outputs, const SuppressionOptions& options) {
+  return find_boxes({outputs.at(0), outputs.at(1)}, anchors_, options);
+}
+
+Index Ssd::loss_terms(const Tensor& boxes, const MultiboxOptions& options) const {
+  const NoGrad no_grad;
+  // Anchors on the host have the same bits, and the model's may lie on a device.
+  const Tensor labels = match_boxes(fixed_anchors(), boxes, options.match()).label;
+  const std::span<const std::int32_t> all(labels.data<std::int32_t>(),
+                                          static_cast<std::size_t>(labels.numel()));
+  return std::ranges::count_if(all, [](std::int32_t label) { return label > 0; });
+}
+
+nn::Forward Ssd::graph() {
+  return [this](const Tensor& images) { return decoded(images); };
+}
+
 TensorList Ssd::decoded(const Tensor& images) {
-  const Output output = (*this)(images);
+  const AnchorOutput output = (*this)(images);
   const auto variances = BoxMatchOptions{}.variances;
   const Tensor centres = centres_ + slice(output.codes, 2, 0, 2) * variances[0] * sizes_;
   const Tensor logarithms = clamp(slice(output.codes, 2, 2, 4) * variances[1], -kUnbounded, kMostLogarithm);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/anchors.h"
+#include "models/detector.h"
 #include "models/detector_body.h"
 #include "models/foreign_names.h"
 
@@ -26,20 +27,25 @@ struct SsdOptions {
 // Beside files of its own names, which torchvision's of the same detector have, it reads those of NVIDIA's
 // DeepLearningExamples, whose heads have all cells of an anchor one after the other, and of a classifier that
 // the body was made from.
-class Ssd final : public nn::Module, public ReadsForeignFiles {
+class Ssd final : public Detector, public ReadsForeignFiles {
  public:
-  struct Output {
-    Tensor scores;  // logits [N,A,num_classes]
-    Tensor codes;   // [N,A,4]
-  };
-
   // Throws UserError for less than two classes, and where body and anchors have not as many maps.
   Ssd(std::shared_ptr<DetectorBody> body, const SsdOptions& options);
 
   // Images [N,S,S,C] of the anchors' size. Throws UserError for others, and where a map has not its level's
   // cells.
-  Output operator()(const Tensor& images);
+  AnchorOutput operator()(const Tensor& images);
   TensorList forward_outputs(const TensorList& xs) override;  // scores and codes
+  Index classes() const override { return options_.num_classes; }
+  // SSD's multibox loss.
+  Tensor loss(const TensorList& outputs, const Tensor& boxes, const MultiboxOptions& options) override;
+  std::vector<std::vector<FoundBox>> decode(const TensorList& outputs,
+                                            const SuppressionOptions& options) override;
+  // Anchors that have an object.
+  Index loss_terms(const Tensor& boxes, const MultiboxOptions& options) const override;
+  Tensor fixed_anchors() const override { return options_.anchors.boxes(options_.clip); }
+  // decoded().
+  nn::Forward graph() override;
   // The same as corners in shares of the image, within it, f32 [N,A,4], and probabilities, [N,A,num_classes]:
   // all that comes before suppression, by ops.
   TensorList decoded(const Tensor& images);

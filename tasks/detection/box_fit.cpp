@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "autograd/ops/boxes.h"
-#include "tasks/detection/suppression.h"
+#include "models/box_suppression.h"
 
 namespace tandem::tasks {
 
@@ -17,12 +17,12 @@ double quantile(const std::vector<double>& sorted, double share) {
   return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1))];
 }
 
-bool overlapped(const UnitBox& box, const std::vector<UnitBox>& anchors, float threshold) {
-  return std::ranges::any_of(anchors,
-                             [&](const UnitBox& anchor) { return overlap_of(anchor, box) >= threshold; });
+bool overlapped(const models::UnitBox& box, const std::vector<models::UnitBox>& anchors, float threshold) {
+  return std::ranges::any_of(
+      anchors, [&](const models::UnitBox& anchor) { return models::overlap_of(anchor, box) >= threshold; });
 }
 
-UnitBox box_of(const datasets::BoxObject& object, const datasets::BoxImage& image) {
+models::UnitBox box_of(const datasets::BoxObject& object, const datasets::BoxImage& image) {
   const auto width = static_cast<double>(image.width), height = static_cast<double>(image.height);
   const datasets::Corners& box = object.box;
   return {static_cast<float>(box.x1 / width), static_cast<float>(box.y1 / height),
@@ -30,9 +30,9 @@ UnitBox box_of(const datasets::BoxObject& object, const datasets::BoxImage& imag
 }
 
 // The boxes of an image as match_boxes takes them, a class each; slivers without an area in f32 are none.
-Tensor rows_of(std::span<const UnitBox> boxes) {
+Tensor rows_of(std::span<const models::UnitBox> boxes) {
   std::vector<float> rows;
-  for (const UnitBox& box : boxes) {
+  for (const models::UnitBox& box : boxes) {
     const bool there = box.x2 > box.x1 && box.y2 > box.y1;
     rows.insert(rows.end(), {box.x1, box.y1, box.x2, box.y2, there ? 1.0f : 0.0f});
   }
@@ -54,11 +54,11 @@ BoxFit fit_of(const datasets::BoxCorpus& corpus, const Tensor& anchors, Index si
               const BoxMatchOptions& options, Index most_images) {
   const Tensor on_host = anchors.to(Device{});
   const std::vector<float> grid = on_host.to_vector<float>();
-  std::vector<UnitBox> corners;
+  std::vector<models::UnitBox> corners;
   for (std::size_t at = 0; at < grid.size(); at += 4)
     corners.push_back({grid[at] - grid[at + 2] / 2, grid[at + 1] - grid[at + 3] / 2,
                        grid[at] + grid[at + 2] / 2, grid[at + 1] + grid[at + 3] / 2});
-  std::vector<UnitBox> boxes;
+  std::vector<models::UnitBox> boxes;
   std::vector<double> sizes;
   Index unmatched = 0;
   const auto images = static_cast<Index>(corpus.images.size());

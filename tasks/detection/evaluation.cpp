@@ -10,7 +10,6 @@
 #include "core/error.h"
 #include "core/printable.h"
 #include "data/sample_source.h"
-#include "tasks/detection/finder.h"
 #include "tasks/detection/pictures.h"
 #include "tasks/detection/results.h"
 
@@ -108,18 +107,18 @@ std::int64_t DetectionEvaluation::category_of(Index label) const {
 
 Record DetectionEvaluation::measure(const datasets::Batch& batch) {
   const NoGrad no_grad;
-  const auto output = of_.model(batch["image"]);
+  const TensorList outputs = of_.model.outputs(batch["image"]);
   RecordWriter writer;
-  writer.put(multibox_loss(output, of_.model.anchors(), batch["box"], of_.options.loss).total.item());
+  writer.put(of_.model.loss(outputs, batch["box"], of_.options.loss).item());
   writer.put(batch.samples);
-  const auto found = find_boxes(output, of_.model.anchors(), of_.options.postprocess.suppression());
+  const auto found = of_.model.decode(outputs, of_.options.postprocess.suppression());
   const Tensor objects = batch["object"].to(Device{}), origins = batch["origin"].to(Device{});
   const Tensor boxes = batch["box"].to(Device{});
   const float unit = of_.info.dtype == DType::u8 ? 255.0F : 1.0F;
   for (Index i = 0; i < batch.samples; ++i) {
     const std::int64_t* const origin = rows_of<std::int64_t>(origins, i);
     std::vector<Found> taken;
-    for (const FoundBox& each : found[static_cast<std::size_t>(i)])
+    for (const models::FoundBox& each : found[static_cast<std::size_t>(i)])
       taken.push_back({each.box, static_cast<std::int32_t>(each.label), each.score});
     const bool shown = batch.first + i < of_.options.eval.examples;
     writer.put(Image{origin[0], origin[1], origin[2]});

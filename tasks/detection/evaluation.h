@@ -13,7 +13,7 @@
 #include "data/dataset.h"
 #include "data/sample_source.h"
 #include "data/transforms/render.h"
-#include "models/ssd.h"
+#include "models/detector.h"
 #include "tasks/detection/coco.h"
 #include "tasks/detection/options.h"
 #include "tasks/detection/voc.h"
@@ -33,7 +33,7 @@ std::map<std::string, std::string> undefined_figures(const datasets::BoxCorpus& 
 
 // What an evaluation is of. Kept by reference.
 struct EvaluatedDetector {
-  models::Ssd& model;
+  models::Detector& model;
   const DetectionOptions& options;
   const datasets::DatasetInfo& info;
   const datasets::BoxClasses& classes;
@@ -68,7 +68,7 @@ class DetectionEvaluation final : public Evaluation {
   };
   // A FoundBox, as far as anybody asks for it.
   struct Found {
-    UnitBox box;
+    models::UnitBox box;
     std::int32_t label;
     float score;
   };

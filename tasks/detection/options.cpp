@@ -42,7 +42,7 @@ const options::Schema& DetectionOptions::Postprocess::schema() {
   return schema;
 }
 
-SuppressionOptions DetectionOptions::Postprocess::suppression() const {
+models::SuppressionOptions DetectionOptions::Postprocess::suppression() const {
   return {.score = score, .per_class = per_class, .overlap = nms, .keep = keep};
 }
 

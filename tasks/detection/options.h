@@ -6,9 +6,9 @@
 
 #include "data/boxes/box_registry.h"
 #include "data/transforms/transform.h"
+#include "models/box_suppression.h"
 #include "models/model_options.h"
-#include "tasks/detection/multibox.h"
-#include "tasks/detection/suppression.h"
+#include "models/multibox.h"
 #include "tasks/metrics.h"
 #include "tasks/sections.h"
 
@@ -26,13 +26,13 @@ struct DetectionOptions {
     static const options::Schema& schema();
   };
   struct Postprocess {
-    double score = SuppressionOptions{}.score;
-    Index per_class = SuppressionOptions{}.per_class;
-    double nms = SuppressionOptions{}.overlap;
-    Index keep = SuppressionOptions{}.keep;
+    double score = models::SuppressionOptions{}.score;
+    Index per_class = models::SuppressionOptions{}.per_class;
+    double nms = models::SuppressionOptions{}.overlap;
+    Index keep = models::SuppressionOptions{}.keep;
     static const options::Schema& schema();
 
-    SuppressionOptions suppression() const;
+    models::SuppressionOptions suppression() const;
   };
   struct Evaluation {
     VocMean voc = VocMean::eleven_point;
@@ -44,7 +44,7 @@ struct DetectionOptions {
 
   models::ModelOptions model;
   Data data;
-  MultiboxOptions loss;
+  models::MultiboxOptions loss;
   Postprocess postprocess;
   Evaluation eval;
   Checkpoint<DetectionOptions> checkpoint;

@@ -5,12 +5,12 @@
 #include <string>
 
 #include "core/tensor.h"
-#include "tasks/detection/suppression.h"
+#include "models/box_suppression.h"
 
 namespace tandem::tasks {
 
 struct DrawnBox {
-  UnitBox box;
+  models::UnitBox box;
   Index label = 0;      // whose colour it has (class_colours)
   std::string caption;  // above it, or inside where there is no room; may be empty
 };

@@ -13,19 +13,18 @@
 #include "files/json_text.h"
 #include "files/output.h"
 #include "files/write.h"
-#include "tasks/detection/finder.h"
 #include "tasks/detection/pictures.h"
 #include "tasks/input_files.h"
 #include "tasks/output_pictures.h"
 
 namespace tandem::tasks {
 
-Detector::Detector(models::Ssd& model, const SampleData& data,
-                   const std::vector<datasets::TransformSpec>& augment, SuppressionOptions options,
-                   Device device)
+BoxFinder::BoxFinder(models::Detector& model, const SampleData& data,
+                     const std::vector<datasets::TransformSpec>& augment, models::SuppressionOptions options,
+                     Device device)
     : model_(model), data_(data), augment_(augment), options_(std::move(options)), device_(device) {}
 
-std::vector<FoundBox> Detector::operator()(const Tensor& image) const {
+std::vector<models::FoundBox> BoxFinder::operator()(const Tensor& image) const {
   const NoGrad no_grad;
   // A size that differs from the data's is brought to it as those of varying size are.
   datasets::DatasetInfo any = data_.info();
@@ -35,7 +34,7 @@ std::vector<FoundBox> Detector::operator()(const Tensor& image) const {
   const datasets::Pipeline pipeline(any, specs);
   const Tensor batch = Tensor::empty(pipeline.output_shape().inserted(0, 1), {.kind = MemoryKind::data});
   pipeline.apply(image, {}, batch.raw());
-  return find_boxes(model_(batch.to(device_)), model_.anchors(), options_).front();
+  return model_.decode(model_.outputs(batch.to(device_)), options_).front();
 }
 
 namespace {
@@ -50,20 +49,20 @@ struct PixelCorners {
   double x1, y1, x2, y2;
 };
 
-PixelCorners in_pixels(const UnitBox& box, const Tensor& image) {
+PixelCorners in_pixels(const models::UnitBox& box, const Tensor& image) {
   const auto height = static_cast<double>(image.size(0)), width = static_cast<double>(image.size(1));
   return {box.x1 * width, box.y1 * height, box.x2 * width, box.y2 * height};
 }
 
-void print_boxes(const std::string& name, const Tensor& image, const std::vector<FoundBox>& found, float best,
-                 const datasets::DatasetInfo& info, const PredictRequest& request) {
+void print_boxes(const std::string& name, const Tensor& image, const std::vector<models::FoundBox>& found,
+                 float best, const datasets::DatasetInfo& info, const PredictRequest& request) {
   if (request.json) {
     nlohmann::ordered_json line{{"input", name},
                                 {"width", image.size(1)},
                                 {"height", image.size(0)},
                                 {"boxes", nlohmann::ordered_json::array()}};
     if (!request.out.empty()) line["picture"] = request.out;
-    for (const FoundBox& each : found) {
+    for (const models::FoundBox& each : found) {
       const PixelCorners at = in_pixels(each.box, image);
       line["boxes"].push_back({{"class", each.label},
                                {"name", name_of_class(info, each.label)},
@@ -78,7 +77,7 @@ void print_boxes(const std::string& name, const Tensor& image, const std::vector
     text += best > 0 ? fmt::format("  nothing found; the best box has {:.1f} % (--threshold shows more)",
                                    100.0F * best)
                      : "  nothing found";
-  for (const FoundBox& each : found) {
+  for (const models::FoundBox& each : found) {
     const PixelCorners at = in_pixels(each.box, image);
     text += fmt::format("\n  {} {:.1f} %  [{:.0f}, {:.0f}, {:.0f}, {:.0f}]", name_of_class(info, each.label),
                         100.0F * each.score, at.x1, at.y1, at.x2, at.y2);
@@ -88,7 +87,7 @@ void print_boxes(const std::string& name, const Tensor& image, const std::vector
 
 }  // namespace
 
-void write_boxes(const Detector& detector, const datasets::DatasetInfo& info,
+void write_boxes(const BoxFinder& finder, const datasets::DatasetInfo& info,
                  const datasets::ImageReading& reading, double shown, const PredictRequest& request) {
   shown = request.threshold.value_or(shown);
   require(!request.inputs.empty(), "", "predict: inputs are missing: image files, or folders of them");
@@ -103,13 +102,13 @@ void write_boxes(const Detector& detector, const datasets::DatasetInfo& info,
     require(datasets::is_image_file(job.image), "",
             "{}: not an image; expected .jpg, .jpeg, .png, or a folder of images", job.image);
     const Tensor image = datasets::read_image(job.image, static_cast<int>(info.sample_shape[2]), reading);
-    std::vector<FoundBox> found = detector(image);
+    std::vector<models::FoundBox> found = finder(image);
     float best = 0;  // of all, shown or not
-    for (const FoundBox& each : found) best = std::max(best, each.score);
-    std::erase_if(found, [&](const FoundBox& each) { return each.score < shown; });
+    for (const models::FoundBox& each : found) best = std::max(best, each.score);
+    std::erase_if(found, [&](const models::FoundBox& each) { return each.score < shown; });
     if (!job.out.empty()) {
       std::vector<DrawnBox> drawn;
-      for (const FoundBox& each : found)
+      for (const models::FoundBox& each : found)
         drawn.push_back({each.box, each.label,
                          fmt::format("{} {:.0f}%", name_of_class(info, each.label), 100.0F * each.score)});
       files::make_folder(job.out.parent_path());

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "autograd/modes.h"
 #include "core/backend.h"
 #include "core/error.h"
 #include "core/printable.h"
@@ -68,17 +67,16 @@ DetectionTask::DetectionTask(const DetectionOptions& options, const Context& con
   require(data_->info().boxes(), "data", "detection is of images with boxes, {} has none",
           data_->info().name);
   const RandomScope random(context.seed, 0, 0);
-  ssd_ = std::dynamic_pointer_cast<models::Ssd>(
+  detector_ = std::dynamic_pointer_cast<models::Detector>(
       models::build(options_.model, {.sample = training_.output_shape(),
                                      .dtype = training_.output_dtype(),
                                      .classes = data_->info().classes,
                                      .by_box = true}));
-  if (!ssd_)
+  if (!detector_)
     throw options::OptionError("model", "is no detector; take \"ssd_small\", or \"ssd300_resnet50\"");
-  if (const std::string wrong = datasets::wrong_num_classes(classes_, ssd_->options().num_classes);
-      !wrong.empty())
+  if (const std::string wrong = datasets::wrong_num_classes(classes_, detector_->classes()); !wrong.empty())
     throw options::OptionError("model.num_classes", wrong);
-  model_ = ssd_;
+  model_ = detector_;
 }
 
 const BoxCorpus* DetectionTask::box_corpus(const std::string& split) const {
@@ -90,20 +88,14 @@ const BoxCorpus* DetectionTask::box_corpus(const std::string& split) const {
 }
 
 Tensor DetectionTask::loss(const datasets::Batch& batch, const LossContext& context) {
-  const models::Ssd::Output output = (*ssd_)(batch["image"]);
+  const TensorList outputs = detector_->outputs(batch["image"]);
   if (context.ready) context.ready();
-  return multibox_loss(output, ssd_->anchors(), batch["box"], options_.loss).total;
+  return detector_->loss(outputs, batch["box"], options_.loss);
 }
 
 optim::PartWeight DetectionTask::measured_weight(const datasets::Batch& batch) const {
-  const NoGrad no_grad;
-  // On the host, which has the same bits, so that it does not wait for a device.
-  const Tensor anchors_on_host = ssd_->options().anchors.boxes(ssd_->options().clip);
-  const Tensor labels = match_boxes(anchors_on_host, batch.on_host("box"), options_.loss.match()).label;
-  const std::span<const std::int32_t> all(labels.data<std::int32_t>(),
-                                          static_cast<std::size_t>(labels.numel()));
-  const auto anchors = static_cast<double>(std::ranges::count_if(all, [](std::int32_t l) { return l > 0; }));
-  return {anchors, std::max(anchors, 1.0)};
+  const auto terms = static_cast<double>(detector_->loss_terms(batch.on_host("box"), options_.loss));
+  return {terms, std::max(terms, 1.0)};
 }
 
 datasets::Batch DetectionTask::made_up(Index samples, std::uint64_t seed, Device device) const {
@@ -134,7 +126,8 @@ datasets::Batch DetectionTask::made_up(Index samples, std::uint64_t seed, Device
 
 std::unique_ptr<Evaluation> DetectionTask::evaluation(bool details) {
   return std::make_unique<DetectionEvaluation>(
-      EvaluatedDetector{*ssd_, options_, data_->info(), classes_, training_.affine(), image_names_}, details);
+      EvaluatedDetector{*detector_, options_, data_->info(), classes_, training_.affine(), image_names_},
+      details);
 }
 
 std::map<std::string, std::string> DetectionTask::undefined_figures(const std::string& split) const {
@@ -160,26 +153,26 @@ std::vector<std::string> DetectionTask::notes_of_data() const {
       notes.push_back(
           printable(fmt::format("eval.results: detections.json alone, no files in VOC's format: {}", lack)));
   }
-  if (const BoxCorpus* const train = box_corpus("train")) {
+  const BoxCorpus* const train = box_corpus("train");
+  if (const Tensor anchors = detector_->fixed_anchors(); train && anchors.defined()) {
     const Index side = training_.output_shape()[0];
-    // The model's own, which has no values on the device `shapes`.
-    const Tensor anchors = ssd_->options().anchors.boxes(ssd_->options().clip);
-    const BoxFit fit = fit_of(*train, anchors, side, options_.loss.match());
-    notes.push_back(fit.text(options_.loss.threshold));
+    notes.push_back(fit_of(*train, anchors, side, options_.loss.match()).text(options_.loss.threshold));
   }
   return notes;
 }
 
 std::vector<Signature> DetectionTask::signatures() {
-  return {{.module = ssd_.get(),
+  const nn::Forward graph = detector_->graph();
+  return {{.module = detector_.get(),
            .sample = training_.output_shape(),
            .dtype = training_.output_dtype(),
            .input = "images",
            .outputs = {"boxes", "scores"},
-           .graph = [this](const Tensor& images) { return ssd_->decoded(images); },
+           .graph = graph,
            .suppression = nn::Suppression{.most = options_.postprocess.per_class,
                                           .overlap = options_.postprocess.nms,
-                                          .score = options_.postprocess.score}}};
+                                          .score = options_.postprocess.score},
+           .no_graph = graph ? "" : "this detector finds its boxes by more than a graph of ops"}};
 }
 
 std::map<std::string, std::string> DetectionTask::export_metadata() const {
@@ -194,9 +187,9 @@ std::map<std::string, std::string> DetectionTask::export_metadata() const {
 }
 
 void DetectionTask::predict(const PredictRequest& request, Device device) {
-  SuppressionOptions suppression = options_.postprocess.suppression();
+  models::SuppressionOptions suppression = options_.postprocess.suppression();
   suppression.score = std::min(suppression.score, request.threshold.value_or(1.0));
-  write_boxes(Detector(*ssd_, *data_, augment_, suppression, device), data_->info(),
+  write_boxes(BoxFinder(*detector_, *data_, augment_, suppression, device), data_->info(),
               options_.data.set.common.image_reading(), options_.eval.shown, request);
 }
 

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "data/boxes/box_corpus.h"
-#include "models/ssd.h"
+#include "models/detector.h"
 #include "tasks/detection/options.h"
 #include "tasks/sample_task.h"
 
@@ -21,7 +21,7 @@ class DetectionTask final : public SampleTask {
   PartCounts part_counts() const override {
     return options_.loss.by_anchors() ? PartCounts::measured : PartCounts::samples;
   }
-  // Anchors that have an object; the loss divides by one at least.
+  // Terms of the loss, which divides by one at least.
   optim::PartWeight measured_weight(const datasets::Batch& batch) const override;
   datasets::Batch made_up(Index samples, std::uint64_t seed, Device device) const override;
 
@@ -45,7 +45,7 @@ class DetectionTask final : public SampleTask {
   const datasets::BoxCorpus* box_corpus(const std::string& split) const;
 
   const DetectionOptions options_;
-  std::shared_ptr<models::Ssd> ssd_;  // model_, too
+  std::shared_ptr<models::Detector> detector_;  // model_, too
   datasets::BoxClasses classes_;
   std::map<std::int64_t, std::string>
       image_names_;  // of all splits; those that are not one's alone are missing

@@ -10,9 +10,10 @@
 #include "export/onnx.h"
 #include "files/digest.h"
 #include "files/write.h"
+#include "models/box_finder.h"
+#include "models/ssd.h"
 #include "models/ssd_bodies.h"
 #include "models/ssd_lite.h"
-#include "tasks/detection/finder.h"
 #include "tests/golden/export_models.h"
 #include "tests/support/paths.h"
 #include "tests/support/temporary_files.h"
@@ -63,14 +64,14 @@ using Selected = std::vector<std::array<std::int64_t, 3>>;
 
 // Image, class and anchor, in ascending order.
 Selected selected_here(models::Ssd& ssd) {
-  const auto found = tasks::find_boxes(ssd(images_of_detector()), ssd.anchors(),
-                                       {.score = kSuppression.score,
-                                        .per_class = kSuppression.most,
-                                        .overlap = kSuppression.overlap,
-                                        .keep = 1000000});
+  const auto found = models::find_boxes(ssd(images_of_detector()), ssd.anchors(),
+                                        {.score = kSuppression.score,
+                                         .per_class = kSuppression.most,
+                                         .overlap = kSuppression.overlap,
+                                         .keep = 1000000});
   Selected all;
   for (std::size_t image = 0; image < found.size(); ++image)
-    for (const tasks::FoundBox& each : found[image])
+    for (const models::FoundBox& each : found[image])
       all.push_back({static_cast<std::int64_t>(image), each.label, each.anchor});
   std::ranges::sort(all);
   return all;

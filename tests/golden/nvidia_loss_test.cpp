@@ -8,7 +8,7 @@
 #include "autograd/leaf.h"
 #include "files/safetensors.h"
 #include "models/anchors.h"
-#include "tasks/detection/multibox.h"
+#include "models/multibox.h"
 #include "tests/golden/hashed.h"
 #include "tests/support/paths.h"
 #include "tests/support/tensors.h"
@@ -126,7 +126,7 @@ TEST_CASE("the loss of SSD300 is NVIDIA's", "[ssd]") {
   for (const std::size_t row : counted) found.push_back(labels[row]);
   CHECK(found == golden.read("label").to_vector<std::int64_t>());
 
-  const auto loss = tasks::multibox_loss({scores, codes}, matched, {.normalize = LossShare::image});
+  const auto loss = models::multibox_loss({scores, codes}, matched, {.normalize = LossShare::image});
   const Values expected = golden.read("losses").to_vector<double>();  // [N,2]
   CHECK(loss.classes.item() == Approx((expected[0] + expected[2] + expected[4]) / 3).epsilon(kLoss));
   CHECK(loss.boxes.item() == Approx((expected[1] + expected[3] + expected[5]) / 3).epsilon(kLoss));

@@ -6,11 +6,11 @@
 
 #include "amp/autocast.h"
 #include "autograd/modes.h"
+#include "models/multibox.h"
 #include "models/registry.h"
 #include "models/ssd.h"
 #include "optim/sgd.h"
 #include "optim/step.h"
-#include "tasks/detection/multibox.h"
 #include "tests/golden/gradients.h"
 #include "tests/golden/like_pytorch.h"
 #include "tests/support/paths.h"
@@ -57,7 +57,7 @@ struct Run {
   friend bool operator==(const Run&, const Run&) = default;
 };
 
-void check_outputs(const models::Ssd::Output& output, const safetensors::File& golden,
+void check_outputs(const models::AnchorOutput& output, const safetensors::File& golden,
                    const std::string& prefix, double tolerance) {
   for (const auto& [name, tensor] :
        {std::pair{prefix + "scores", output.scores}, {prefix + "codes", output.codes}}) {
@@ -92,12 +92,12 @@ Run train(const amp::Precision& precision, const std::string& stream, const safe
   const Tensor boxes = true_boxes();
   Run run;
   for (int i = 0; i < kSteps; ++i) {
-    models::Ssd::Output output;
-    tasks::MultiboxLoss loss;
+    models::AnchorOutput output;
+    models::MultiboxLoss loss;
     {
       const amp::Autocast autocast(plan);
       output = (*model)(images);
-      loss = tasks::multibox_loss(output, model->anchors(), boxes, {});
+      loss = models::multibox_loss(output, model->anchors(), boxes, {});
     }
     for (const Tensor& each : {loss.classes, loss.boxes}) {
       CHECK(each.dtype() == DType::f32);

@@ -10,11 +10,11 @@
 
 #include "autograd/engine.h"
 #include "autograd/modes.h"
+#include "models/box_finder.h"
+#include "models/multibox.h"
 #include "models/registry.h"
 #include "models/ssd.h"
 #include "models/ssd_lite.h"
-#include "tasks/detection/finder.h"
-#include "tasks/detection/multibox.h"
 #include "tests/golden/found.h"
 #include "tests/golden/gradients.h"
 #include "tests/support/paths.h"
@@ -112,14 +112,14 @@ TEST_CASE("SSDLite agrees with torchvision", "[ssdlite]") {
   model->eval();
   const Tensor images = signed_unit("images", {kBatch, kSide, kSide, 3});
 
-  const models::Ssd::Output output = (*model)(images);
+  const models::AnchorOutput output = (*model)(images);
   CHECK(error_of(output.scores, "scores", golden, "scores", kSampled) < kOutputs);
   CHECK(error_of(output.codes, "codes", golden, "codes", kSampled) < kOutputs);
-  check_found(tasks::find_boxes(output, model->anchors(),
-                                {.score = 0.001, .per_class = 300, .overlap = 0.55, .keep = 300})[0],
+  check_found(models::find_boxes(output, model->anchors(),
+                                 {.score = 0.001, .per_class = 300, .overlap = 0.55, .keep = 300})[0],
               golden);
 
-  const tasks::MultiboxLoss loss = tasks::multibox_loss(output, model->anchors(), true_boxes(), {});
+  const models::MultiboxLoss loss = models::multibox_loss(output, model->anchors(), true_boxes(), {});
   CHECK(loss.classes.item() == Approx(golden.read("loss/classification").item()).epsilon(kLoss));
   CHECK(loss.boxes.item() == Approx(golden.read("loss/bbox_regression").item()).epsilon(kLoss));
 

@@ -1,5 +1,5 @@
 // The loss of SSD against loops in double precision; boxes of several images; what is drawn.
-#include "tasks/detection/multibox.h"
+#include "models/multibox.h"
 
 #include <algorithm>
 #include <array>
@@ -13,13 +13,13 @@
 #include "autograd/ops/loss.h"
 #include "core/error.h"
 #include "models/anchors.h"
-#include "tasks/detection/finder.h"
+#include "models/box_finder.h"
 #include "tasks/detection/letters.h"
 #include "tasks/detection/pictures.h"
 #include "tests/support/tensors.h"
 
 using namespace tandem;
-using tasks::MultiboxOptions;
+using models::MultiboxOptions;
 
 namespace {
 
@@ -99,7 +99,7 @@ TEST_CASE("the multibox loss is that of loops", "[detection]") {
     for (const Index least : {Index{0}, Index{5}}) {
       CAPTURE(static_cast<int>(share), least);
       const MultiboxOptions options{.min_negatives = least, .normalize = share};
-      const auto loss = tasks::multibox_loss({scores, codes}, on_device, true_boxes(), options);
+      const auto loss = models::multibox_loss({scores, codes}, on_device, true_boxes(), options);
       const double expected =
           expected_loss(scores.to_vector<double>(), codes.to_vector<double>(), on_device, options);
       CHECK(loss.total.item() == Approx(expected).epsilon(1e-5));
@@ -115,7 +115,7 @@ TEST_CASE("gradients of the multibox loss are those of differences", "[detection
   const Tensor scores = leaf(numbers({kImages, count, kClasses}, 7919)),
                codes = leaf(numbers({kImages, count, 4}, 4513));
   const MultiboxOptions options{.normalize = LossShare::image};
-  backward(tasks::multibox_loss({scores, codes}, anchors, true_boxes(), options).total);
+  backward(models::multibox_loss({scores, codes}, anchors, true_boxes(), options).total);
   const auto check = [&](const Tensor& tensor, bool is_score) {
     const auto gradient = gradient_of(tensor).to_vector<double>();
     auto values = tensor.detach().to_vector<double>();
@@ -161,7 +161,7 @@ TEST_CASE("the multibox loss of given matches is the published one", "[detection
       .label = label,
       .code = made(4, [&](Index n, Index a, Index k) { return part(2 * n + a + k, 5, 2) - 1; }),
       .unmatched = Tensor::from(std::vector<std::int32_t>(kImages, 0), {kImages}, test::test_device())};
-  const models::Ssd::Output output{
+  const models::AnchorOutput output{
       leaf(made(kLogits, [&](Index n, Index a, Index c) { return part(7 * n + 3 * a + 5 * c, 11, 5) - 1; })),
       leaf(made(4, [&](Index n, Index a, Index k) { return part(n + 2 * a + 3 * k, 7, 4) - 0.75f; }))};
 
@@ -185,7 +185,7 @@ TEST_CASE("the multibox loss of given matches is the published one", "[detection
     for (std::size_t k = 0; k < of_codes.size(); ++k)
       CHECK(codes[kAnchor * 4 + k] == Approx(share * of_codes[k]).epsilon(1e-6));
   };
-  const auto of_batch = tasks::multibox_loss(output, matched, {.normalize = LossShare::batch});
+  const auto of_batch = models::multibox_loss(output, matched, {.normalize = LossShare::batch});
   CHECK(of_batch.classes.item() == Approx(3.58384017).epsilon(3e-7));
   CHECK(of_batch.boxes.item() == Approx(1.6015625).epsilon(3e-7));
   CHECK(of_batch.total.item() == Approx(5.18540267).epsilon(3e-7));
@@ -193,7 +193,7 @@ TEST_CASE("the multibox loss of given matches is the published one", "[detection
   check_gradients(1);
   clear_gradient_of(output.scores);
   clear_gradient_of(output.codes);
-  const auto by_image = tasks::multibox_loss(output, matched, {.normalize = LossShare::image});
+  const auto by_image = models::multibox_loss(output, matched, {.normalize = LossShare::image});
   CHECK(by_image.total.item() == Approx(4.10060392).epsilon(3e-7));
   backward(by_image.total);
   check_gradients(4.0 / 3.0);  // of one anchor and three images; of the batch's four anchors before
@@ -207,9 +207,9 @@ TEST_CASE("every image of a batch has its own boxes", "[detection]") {
   for (std::size_t a = 0; a < 2 * count; ++a) scores[a * kClasses] = 12.0F;
   scores[5 * kClasses] = 0, scores[5 * kClasses + 2] = 12;
   scores[(count + 70) * kClasses] = 0, scores[(count + 70) * kClasses + 1] = 12;
-  const models::Ssd::Output output{Tensor::from(scores, {2, static_cast<Index>(count), kClasses}),
-                                   Tensor::zeros({2, static_cast<Index>(count), 4})};
-  const auto found = tasks::find_boxes(output, anchors, {.score = 0.1});
+  const models::AnchorOutput output{Tensor::from(scores, {2, static_cast<Index>(count), kClasses}),
+                                    Tensor::zeros({2, static_cast<Index>(count), 4})};
+  const auto found = models::find_boxes(output, anchors, {.score = 0.1});
   REQUIRE(found.size() == 2);
   REQUIRE(found[0].size() == 1);
   REQUIRE(found[1].size() == 1);
@@ -217,7 +217,7 @@ TEST_CASE("every image of a batch has its own boxes", "[detection]") {
   CHECK(found[1][0].label == 1);
   CHECK(found[0][0].score > 0.99F);
   const auto grid = anchors.to_vector<float>();
-  const auto check = [&](const tasks::UnitBox& box, std::size_t anchor) {
+  const auto check = [&](const models::UnitBox& box, std::size_t anchor) {
     const float* const at = grid.data() + 4 * anchor;
     CHECK(box.x1 == Approx(std::max(0.0F, at[0] - at[2] / 2)).margin(1e-6));
     CHECK(box.y2 == Approx(std::min(1.0F, at[1] + at[3] / 2)).margin(1e-6));

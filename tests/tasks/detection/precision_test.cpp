@@ -10,9 +10,10 @@
 #include "autograd/ops/elementwise.h"
 #include "core/error.h"
 #include "core/random.h"
+#include "models/box_finder.h"
+#include "models/multibox.h"
+#include "models/ssd.h"
 #include "models/ssd_bodies.h"
-#include "tasks/detection/finder.h"
-#include "tasks/detection/multibox.h"
 #include "tests/support/errors.h"
 #include "tests/support/tensors.h"
 
@@ -89,11 +90,11 @@ struct Made {
 };
 
 // What is made of outputs.
-Made made_of(const models::Ssd::Output& output, const Tensor& anchors) {
-  const tasks::MultiboxOptions options;
+Made made_of(const models::AnchorOutput& output, const Tensor& anchors) {
+  const models::MultiboxOptions options;
   const MatchedBoxes matched = match_boxes(anchors, objects(), options.match());
-  const models::Ssd::Output leaves{leaf(output.scores.detach()), leaf(output.codes.detach())};
-  const auto loss = tasks::multibox_loss(leaves, anchors, objects(), options);
+  const models::AnchorOutput leaves{leaf(output.scores.detach()), leaf(output.codes.detach())};
+  const auto loss = models::multibox_loss(leaves, anchors, objects(), options);
   backward(loss.total);
   Made made{.bits = {}, .scores = gradient_of(leaves.scores), .codes = gradient_of(leaves.codes)};
   for (const Tensor& part : {loss.total, loss.classes, loss.boxes}) {
@@ -103,8 +104,8 @@ Made made_of(const models::Ssd::Output& output, const Tensor& anchors) {
   for (const Tensor& match : {matched.label, matched.code, loss.unmatched})
     made.bits.push_back(bits_of(match));
   std::vector<float> kept;
-  for (const auto& image : tasks::find_boxes(output, anchors, {.score = 0.2})) {
-    for (const tasks::FoundBox& box : image) {
+  for (const auto& image : models::find_boxes(output, anchors, {.score = 0.2})) {
+    for (const models::FoundBox& box : image) {
       kept.insert(kept.end(), {box.box.x1, box.box.y1, box.box.x2, box.box.y2, box.score});
       kept.insert(kept.end(), {static_cast<float>(box.label), static_cast<float>(box.anchor)});
     }
@@ -130,14 +131,14 @@ TEST_CASE("boxes and the loss of detectors have the same bits in every precision
   const Tensor& anchors = ssd->anchors();
   const auto anchor_bits = bits_of(anchors);
   const Index count = anchors.size(0);
-  const models::Ssd::Output given{test::random_tensor({kImages, count, kClasses}, DType::f32, 3, -4.0, 4.0),
-                                  test::random_tensor({kImages, count, 4}, DType::f32, 5, -2.0, 2.0)};
+  const models::AnchorOutput given{test::random_tensor({kImages, count, kClasses}, DType::f32, 3, -4.0, 4.0),
+                                   test::random_tensor({kImages, count, 4}, DType::f32, 5, -2.0, 2.0)};
   const Made expected = made_of(given, anchors);
   const Tensor images = test::random_tensor({kImages, kSide, kSide, 3}, DType::f32, 11);
   int lowered = 0;
   for (const auto& [name, precision] : precisions()) {
     INFO(name);
-    models::Ssd::Output own;
+    models::AnchorOutput own;
     Made of_own;
     {
       const amp::Autocast autocast(precision, *ssd);

@@ -1,7 +1,5 @@
 // Detections of an image: decoding and suppression against values worked out elsewhere, the order of
 // everything.
-#include "tasks/detection/suppression.h"
-
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
@@ -9,13 +7,14 @@
 #include "core/error.h"
 #include "core/kernels/boxes.h"
 #include "models/anchors.h"
+#include "models/box_suppression.h"
 #include "tasks/detection/overlap.h"
 #include "tests/support/errors.h"
 
 using namespace tandem;
-using tasks::FoundBox;
-using tasks::SuppressionOptions;
-using tasks::UnitBox;
+using models::FoundBox;
+using models::SuppressionOptions;
+using models::UnitBox;
 
 namespace {
 
@@ -23,7 +22,7 @@ constexpr std::array<float, 2> kVariances{0.1f, 0.2f};
 
 UnitBox decoded(Index anchor, std::array<float, 4> code) {
   const Tensor boxes = models::anchor_grid("voc300").boxes();
-  return tasks::decode_box(code, std::span<const float, 4>(boxes.data<float>() + 4 * anchor, 4), kVariances);
+  return models::decode_box(code, std::span<const float, 4>(boxes.data<float>() + 4 * anchor, 4), kVariances);
 }
 
 void check_box(const UnitBox& box, std::array<double, 4> expected) {
@@ -37,7 +36,7 @@ const std::vector<float> kAnchors{0.25f, 0.25f, 0.5f, 0.5f,  0.75f, 0.75f,
                                   0.5f,  0.5f,  0.3f, 0.25f, 0.5f,  0.5f};
 
 std::vector<FoundBox> found(const std::vector<float>& scores, const SuppressionOptions& options = {}) {
-  return tasks::find_boxes(scores, std::vector<float>(kAnchors.size(), 0.0f), kAnchors, options);
+  return models::find_boxes(scores, std::vector<float>(kAnchors.size(), 0.0f), kAnchors, options);
 }
 
 }  // namespace
@@ -50,7 +49,7 @@ TEST_CASE("codes become boxes", "[tasks][detection]") {
 // Suppression, matching and figures each have the formula in a type of their own.
 TEST_CASE("overlaps of boxes are the published ones", "[tasks][detection]") {
   const auto check = [](const UnitBox& a, const UnitBox& b, double expected) {
-    CHECK(static_cast<double>(tasks::overlap_of(a, b)) == Approx(expected).epsilon(1e-6).margin(1e-12));
+    CHECK(static_cast<double>(models::overlap_of(a, b)) == Approx(expected).epsilon(1e-6).margin(1e-12));
     const auto corners = [](const UnitBox& box) { return boxes::Corners{box.x1, box.y1, box.x2, box.y2}; };
     const boxes::Corners p = corners(a), q = corners(b);
     const float matching = boxes::overlap(p, boxes::area_of(p), q, boxes::area_of(q));
@@ -71,12 +70,12 @@ TEST_CASE("overlaps of boxes are the published ones", "[tasks][detection]") {
 TEST_CASE("boxes that overlap a surer one by more than so much go", "[tasks][detection]") {
   const std::vector<UnitBox> boxes{{0, 0, 10, 10},   {1, 0, 11, 10},   {0, 0, 10, 5},
                                    {20, 20, 30, 30}, {20, 20, 30, 30}, {0, 0, 10, 9}};
-  CHECK(tasks::suppress(boxes, 0.45) == std::vector<Index>{0, 3});
-  CHECK(tasks::suppress(boxes, 0.5) == std::vector<Index>{0, 2, 3});
-  CHECK(tasks::suppress(boxes, 0.9) == std::vector<Index>{0, 1, 2, 3, 5});
-  CHECK(tasks::suppress({}, 0.5).empty());
+  CHECK(models::suppress(boxes, 0.45) == std::vector<Index>{0, 3});
+  CHECK(models::suppress(boxes, 0.5) == std::vector<Index>{0, 2, 3});
+  CHECK(models::suppress(boxes, 0.9) == std::vector<Index>{0, 1, 2, 3, 5});
+  CHECK(models::suppress({}, 0.5).empty());
   const std::vector<UnitBox> points{{1, 1, 1, 1}, {1, 1, 1, 1}};
-  CHECK(tasks::suppress(points, 0.0) == std::vector<Index>{0, 1});
+  CHECK(models::suppress(points, 0.0) == std::vector<Index>{0, 1});
 }
 
 TEST_CASE("detections come surest first, then by class, then by anchor", "[tasks][detection]") {
@@ -106,10 +105,10 @@ TEST_CASE("detections are above the score, few of a class and of an image, and w
   REQUIRE(kept.size() == 3);
   CHECK(kept[2].anchor == 2);
   const std::vector<float> wide{0, 0, 5, 5, 0, 0, 0, 0, 0, 0, 0, 0};
-  const auto clipped = tasks::find_boxes(scores, wide, kAnchors, {});
+  const auto clipped = models::find_boxes(scores, wide, kAnchors, {});
   CHECK(clipped[0].box.x1 == 0.0f);
   CHECK(clipped[0].box.x2 == Approx(0.25 + 0.25 * std::exp(1.0)));
-  const auto whole = tasks::find_boxes(scores, wide, kAnchors, {.clip = false});
+  const auto whole = models::find_boxes(scores, wide, kAnchors, {.clip = false});
   CHECK(whole[0].box.x1 == Approx(0.25 - 0.25 * std::exp(1.0)));
 }
 

@@ -5,9 +5,10 @@
 #include <cmath>
 
 #include "autograd/engine.h"
+#include "models/box_finder.h"
+#include "models/multibox.h"
+#include "models/ssd.h"
 #include "models/ssd_bodies.h"
-#include "tasks/detection/finder.h"
-#include "tasks/detection/multibox.h"
 #include "tests/golden/found.h"
 #include "tests/golden/gradients.h"
 #include "tests/support/paths.h"
@@ -47,14 +48,14 @@ TEST_CASE("SSD300 on VGG-16 agrees with torchvision", "[detection]") {
   models::Ssd ssd = ssd300_vgg16();
   set_initial(ssd);
   const Tensor images = signed_unit("images" + golden.metadata().at("stream"), {2, kSide, kSide, 3});
-  const models::Ssd::Output output = ssd(images);
+  const models::AnchorOutput output = ssd(images);
   check_sampled(output.scores, "cls_logits", golden);
   check_sampled(output.codes, "bbox_regression", golden);
-  const tasks::MultiboxLoss loss = tasks::multibox_loss(output, ssd.anchors(), true_boxes(), {});
+  const models::MultiboxLoss loss = models::multibox_loss(output, ssd.anchors(), true_boxes(), {});
   const auto parts = golden.read("loss").to_vector<double>();
   CHECK(loss.classes.item() == Approx(parts[0]).epsilon(kOutputs));
   CHECK(loss.boxes.item() == Approx(parts[1]).epsilon(kOutputs));
-  check_found(tasks::find_boxes(output, ssd.anchors(), {})[0], golden);
+  check_found(models::find_boxes(output, ssd.anchors(), {})[0], golden);
   backward(loss.total);
   for (const Parameter& parameter : ssd.parameters()) check_gradient(parameter, golden, kGradients);
   // Every tensor of torchvision's, by its name.

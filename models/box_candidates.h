@@ -6,7 +6,7 @@
 
 #include "core/shape.h"
 
-namespace tandem::tasks {
+namespace tandem::models {
 
 struct Candidate {
   float score;
@@ -31,4 +31,4 @@ Candidates candidates_of(std::span<const float> scores, Index classes, const Can
 Candidates candidates_of_logits(std::span<const float> logits, Index classes,
                                 const CandidateOptions& options);
 
-}  // namespace tandem::tasks
+}  // namespace tandem::models

@@ -1,4 +1,4 @@
-#include "tasks/detection/candidates.h"
+#include "models/box_candidates.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include "core/backend.h"
 #include "core/error.h"
 
-namespace tandem::tasks {
+namespace tandem::models {
 
 namespace {
 
@@ -138,4 +138,4 @@ Candidates candidates_of_logits(std::span<const float> logits, Index classes,
   return collected(static_cast<Index>(logits.size()) / classes, classes, options, add);
 }
 
-}  // namespace tandem::tasks
+}  // namespace tandem::models

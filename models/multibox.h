@@ -4,9 +4,9 @@
 
 #include "autograd/ops/boxes.h"
 #include "core/options/schema.h"
-#include "models/ssd.h"
+#include "models/anchors.h"
 
-namespace tandem::tasks {
+namespace tandem::models {
 
 // The share of each part of a step: of a micro-batch, a shard, a rank.
 enum class AnchorCounts : std::uint8_t { anchors, samples };
@@ -34,10 +34,10 @@ struct MultiboxLoss {
 
 // anchors f32 [A,4]; box f32 [N,G,5] (match_boxes). All of it is f32, whatever the outputs are and whatever
 // precision is active: outputs of 16 bits are widened. Matching and mining pass no gradients on.
-MultiboxLoss multibox_loss(const models::Ssd::Output& output, const Tensor& anchors, const Tensor& box,
+MultiboxLoss multibox_loss(const AnchorOutput& output, const Tensor& anchors, const Tensor& box,
                            const MultiboxOptions& options);
 // Of anchors that are matched.
-MultiboxLoss multibox_loss(const models::Ssd::Output& output, const MatchedBoxes& matched,
+MultiboxLoss multibox_loss(const AnchorOutput& output, const MatchedBoxes& matched,
                            const MultiboxOptions& options);
 
-}  // namespace tandem::tasks
+}  // namespace tandem::models

@@ -1,15 +1,15 @@
-#include "tasks/detection/suppression.h"
+#include "models/box_suppression.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "core/error.h"
 
-namespace tandem::tasks {
+namespace tandem::models {
 
 namespace {
 
-const float kMostLogarithm = std::log(1000.0f / 16.0f);
+const float kMostCode = std::log(1000.0f / 16.0f);
 
 float within(float value) { return std::clamp(value, 0.0f, 1.0f); }
 
@@ -27,8 +27,8 @@ UnitBox decode_box(std::span<const float, 4> code, std::span<const float, 4> anc
                    std::span<const float, 2> variances) {
   const float cx = code[0] * variances[0] * anchor[2] + anchor[0];
   const float cy = code[1] * variances[0] * anchor[3] + anchor[1];
-  const float w = anchor[2] * std::exp(std::min(code[2] * variances[1], kMostLogarithm));
-  const float h = anchor[3] * std::exp(std::min(code[3] * variances[1], kMostLogarithm));
+  const float w = anchor[2] * std::exp(std::min(code[2] * variances[1], kMostCode));
+  const float h = anchor[3] * std::exp(std::min(code[3] * variances[1], kMostCode));
   return {cx - 0.5f * w, cy - 0.5f * h, cx + 0.5f * w, cy + 0.5f * h};
 }
 
@@ -91,4 +91,4 @@ std::vector<FoundBox> find_boxes(const Candidates& by_class, std::span<const flo
   return found;
 }
 
-}  // namespace tandem::tasks
+}  // namespace tandem::models

@@ -1,5 +1,5 @@
 // Candidates of suppression: those of logits are those of their softmax, whatever is asked of scores.
-#include "tasks/detection/candidates.h"
+#include "models/box_candidates.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -13,8 +13,8 @@
 #include "tests/support/errors.h"
 
 using namespace tandem;
-using tasks::Candidate;
-using tasks::Candidates;
+using models::Candidate;
+using models::Candidates;
 
 namespace {
 
@@ -54,9 +54,9 @@ TEST_CASE("candidates of logits are those of their softmax", "[tasks][detection]
     const std::vector<float> logits = drawn_logits(3000, classes), scores = softmax_of(logits, classes);
     for (const double score : {0.0, 0.01, 0.2, 0.5, 0.9, 1.0}) {
       CAPTURE(classes, score);
-      const tasks::CandidateOptions options{.score = score, .per_class = 400};
-      const Candidates found = tasks::candidates_of_logits(logits, classes, options);
-      check_equal(found, tasks::candidates_of(scores, classes, options));
+      const models::CandidateOptions options{.score = score, .per_class = 400};
+      const Candidates found = models::candidates_of_logits(logits, classes, options);
+      check_equal(found, models::candidates_of(scores, classes, options));
       CHECK(found[0].empty());
       CHECK(found.back().empty() == (score == 1.0 || (classes == 37 && score >= 0.5)));
     }
@@ -67,7 +67,7 @@ TEST_CASE("candidates of logits are those of their softmax", "[tasks][detection]
 TEST_CASE("candidates are all scores above the least one, the surest first", "[tasks][detection]") {
   constexpr Index kClasses = 37;
   const std::vector<float> scores = softmax_of(drawn_logits(300, kClasses), kClasses);
-  const Candidates found = tasks::candidates_of(scores, kClasses, {.score = 0.2, .per_class = 3});
+  const Candidates found = models::candidates_of(scores, kClasses, {.score = 0.2, .per_class = 3});
   std::size_t most = 0;
   for (std::size_t label = 1; label < kClasses; ++label) {
     CAPTURE(label);
@@ -98,7 +98,7 @@ TEST_CASE("a logit at the border of a score is looked at", "[tasks][detection]")
     const std::vector<float> scores = softmax_of(logits, 2);
     std::ptrdiff_t above = 0;
     for (std::size_t i = 1; i < scores.size(); i += 2) above += scores[i] > score ? 1 : 0;
-    const Candidates found = tasks::candidates_of_logits(logits, 2, {.score = score, .per_class = 400});
+    const Candidates found = models::candidates_of_logits(logits, 2, {.score = score, .per_class = 400});
     CHECK(std::ssize(found[1]) == above);
   }
 }
@@ -111,10 +111,10 @@ TEST_CASE("logits whose softmax is no number are refused", "[tasks][detection]")
         std::vector<float>{0, 0, infinite}, std::vector<float>{-infinite, -infinite, -infinite}}) {
     std::vector<float> logits{9, 0, 0};
     logits.insert(logits.end(), row.begin(), row.end());
-    CHECK_FAILS(UserError, tasks::candidates_of_logits(logits, 3, {.score = 0.01, .per_class = 400}),
+    CHECK_FAILS(UserError, models::candidates_of_logits(logits, 3, {.score = 0.01, .per_class = 400}),
                 "at anchor 1 is no number");
   }
-  CHECK(tasks::candidates_of_logits(std::vector<float>{-infinite, 0, -infinite}, 3,
-                                    {.score = 0.01, .per_class = 400})[1]
+  CHECK(models::candidates_of_logits(std::vector<float>{-infinite, 0, -infinite}, 3,
+                                     {.score = 0.01, .per_class = 400})[1]
             .size() == 1);
 }

@@ -1,4 +1,4 @@
-#include "tasks/detection/multibox.h"
+#include "models/multibox.h"
 
 #include "autograd/observers.h"
 #include "autograd/ops/elementwise.h"
@@ -15,11 +15,11 @@ struct tandem::options::Words<tandem::LossShare> {
   static constexpr std::array values{"batch", "image"};
 };
 template <>
-struct tandem::options::Words<tandem::tasks::AnchorCounts> {
+struct tandem::options::Words<tandem::models::AnchorCounts> {
   static constexpr std::array values{"anchors", "samples"};
 };
 
-namespace tandem::tasks {
+namespace tandem::models {
 
 const options::Schema& MultiboxOptions::schema() {
   using Options = MultiboxOptions;
@@ -48,12 +48,12 @@ const options::Schema& MultiboxOptions::schema() {
   return schema;
 }
 
-MultiboxLoss multibox_loss(const models::Ssd::Output& output, const Tensor& anchors, const Tensor& box,
+MultiboxLoss multibox_loss(const AnchorOutput& output, const Tensor& anchors, const Tensor& box,
                            const MultiboxOptions& options) {
   return multibox_loss(output, match_boxes(anchors, box, options.match()), options);
 }
 
-MultiboxLoss multibox_loss(const models::Ssd::Output& output, const MatchedBoxes& matched,
+MultiboxLoss multibox_loss(const AnchorOutput& output, const MatchedBoxes& matched,
                            const MultiboxOptions& options) {
   const PrecisionScope as_it_is(nullptr);  // no level and no list rounds what is widened here
   const Tensor each = cross_entropy(output.scores, matched.label, {.reduce = Reduce::none});
@@ -65,4 +65,4 @@ MultiboxLoss multibox_loss(const models::Ssd::Output& output, const MatchedBoxes
   return {classes + boxes, classes, boxes, matched.unmatched};
 }
 
-}  // namespace tandem::tasks
+}  // namespace tandem::models

@@ -1,11 +1,11 @@
-#include "tasks/detection/finder.h"
+#include "models/box_finder.h"
 
 #include <exception>
 
 #include "autograd/modes.h"
 #include "autograd/ops/elementwise.h"
 
-namespace tandem::tasks {
+namespace tandem::models {
 
 namespace {
 
@@ -18,7 +18,7 @@ std::span<const float> values_of(const Tensor& tensor) {
 
 }  // namespace
 
-std::vector<std::vector<FoundBox>> find_boxes(const models::Ssd::Output& output, const Tensor& anchors,
+std::vector<std::vector<FoundBox>> find_boxes(const AnchorOutput& output, const Tensor& anchors,
                                               const SuppressionOptions& options) {
   const NoGrad no_grad;
   const Tensor host[] = {on_host(output.scores), on_host(output.codes), on_host(anchors)};
@@ -44,4 +44,4 @@ std::vector<std::vector<FoundBox>> find_boxes(const models::Ssd::Output& output,
   return found;
 }
 
-}  // namespace tandem::tasks
+}  // namespace tandem::models

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "core/shape.h"
-#include "tasks/detection/candidates.h"
+#include "models/box_candidates.h"
 
-namespace tandem::tasks {
+namespace tandem::models {
 
 // Corners in shares of the image's sides.
 struct UnitBox {
@@ -52,4 +52,4 @@ std::vector<FoundBox> find_boxes(std::span<const float> scores, std::span<const 
 std::vector<FoundBox> find_boxes(const Candidates& candidates, std::span<const float> codes,
                                  std::span<const float> anchors, const SuppressionOptions& options);
 
-}  // namespace tandem::tasks
+}  // namespace tandem::models
