@@ -1,5 +1,6 @@
 #include "models/dcgan.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "core/error.h"
@@ -66,6 +67,10 @@ class Main {
 
 bool is_dcgan_size(Index side) {
   return side >= kLeast && side <= kMost && std::has_single_bit(static_cast<std::uint64_t>(side));
+}
+
+Index dcgan_size_for(Index side) {
+  return static_cast<Index>(std::bit_ceil(static_cast<std::uint64_t>(std::max(side, kLeast))));
 }
 
 std::shared_ptr<nn::Sequential> dcgan_generator(const DcganOptions& options) {

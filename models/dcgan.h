@@ -2,6 +2,7 @@
 // strided convolutions without pooling.
 #pragma once
 
+#include "models/adversarial_pair.h"
 #include "nn/layers/sequential.h"
 
 namespace tandem::models {
@@ -15,6 +16,8 @@ struct DcganOptions {
 
 // Whether there is a DCGAN for images of that side: 8, 16, 32, …, 1024.
 bool is_dcgan_size(Index side);
+// The smallest such side that is not less than `side`, whether or not it is too large.
+Index dcgan_size_for(Index side);
 
 // z [N,1,1,noise] → images [N,S,S,channels] in [-1, 1]. Parameters and statistics are called main.{i}.… as in
 // PyTorch's examples; ReLUs are fused into the batch norms before them. Convolutions start as N(0, 0.02), the
@@ -26,12 +29,14 @@ std::shared_ptr<nn::Sequential> dcgan_generator(const DcganOptions& options = {}
 std::shared_ptr<nn::Sequential> dcgan_discriminator(const DcganOptions& options = {});
 
 // Both below one root, as `generator` and `discriminator`; called by name only. The generator is drawn first.
-class Dcgan final : public nn::Module {
+class Dcgan final : public AdversarialPair {
  public:
   explicit Dcgan(const DcganOptions& options = {});
 
-  nn::Sequential& generator() const { return *generator_; }
-  nn::Sequential& discriminator() const { return *discriminator_; }
+  nn::Sequential& generator() const override { return *generator_; }
+  nn::Sequential& discriminator() const override { return *discriminator_; }
+  Index noise() const override { return options_.noise; }
+  Shape image() const override { return {options_.image_size, options_.image_size, options_.channels}; }
   const DcganOptions& options() const { return options_; }
   std::string describe() const override;
 

@@ -123,23 +123,25 @@ ModelInfo dcgan_info() {
   Describe<DcganKeys> keys;
   add_channels(keys)
       .key("image_size", of<DcganKeys>(&DcganKeys::given_side),
-           "side of the images, 8, 16, 32, …; found from the data", size_rule())
+           "side of the images, 8, 16, 32, …; unless given, the least that those of the data fit into",
+           size_rule())
       .key("noise", of<DcganKeys>(&DcganOptions::noise), "random numbers that an image is made from",
            size_rule())
       .key("width", of<DcganKeys>(&DcganOptions::width),
            "channels at half the image's side, doubled each time it halves", size_rule());
-  ModelInfo info =
-      model("dcgan", "DCGAN: a generator and a discriminator of strided convolutions, for the task gan", keys,
-            [](const DcganKeys& o, const DataInfo& data) -> nn::ModulePtr {
-              const bool image = data.sample.rank() == 3;
-              require(!image || data.sample[0] == data.sample[1], "dcgan", "images of {}×{} are not square",
-                      data.sample[0], data.sample[1]);
-              DcganOptions options = o;
-              options.image_size = known_or("image_size", o.given_side, image ? data.sample[0] : 0,
-                                            options.image_size, "the images have");
-              options.channels = channels_of(o.given_channels, data, options.channels);
-              return std::make_shared<Dcgan>(options);
-            });
+  ModelInfo info = model(
+      "dcgan", "DCGAN: a generator and a discriminator of strided convolutions, for the task gan", keys,
+      [](const DcganKeys& o, const DataInfo& data) -> nn::ModulePtr {
+        const bool image = data.sample.rank() == 3;
+        require(!image || data.sample[0] == data.sample[1], "dcgan",
+                "images of {}×{} are not square; resize in data.augment makes them so", data.sample[0],
+                data.sample[1]);
+        DcganOptions options = o;
+        options.image_size = known_or("image_size", o.given_side, image ? dcgan_size_for(data.sample[0]) : 0,
+                                      options.image_size, "the images are brought to");
+        options.channels = channels_of(o.given_channels, data, options.channels);
+        return std::make_shared<Dcgan>(options);
+      });
   info.in_parts = true;
   return info;
 }

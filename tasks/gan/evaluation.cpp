@@ -30,8 +30,8 @@ std::string png_grid(const Tensor& images) {
   return datasets::png_of(datasets::image_grid(datasets::pixels_of(images.to(Device{}), -1.0F, 1.0F)));
 }
 
-GanEvaluation::GanEvaluation(models::Dcgan& model, std::shared_ptr<Classifier> classifier, Index samples,
-                             Index padding)
+GanEvaluation::GanEvaluation(models::AdversarialPair& model, std::shared_ptr<Classifier> classifier,
+                             Index samples, Index padding)
     : model_(model),
       classifier_(std::move(classifier)),
       samples_(samples),
@@ -46,7 +46,7 @@ Record GanEvaluation::measure(const datasets::Batch& batch) {
   const Index making = std::clamp<Index>(samples_ - batch.first, 0, images.size(0));
   writer.put(making);
   if (making == 0) return std::move(writer).record();
-  FixedNoise noise(kSeed, model_.options().noise, batch.first);
+  FixedNoise noise(kSeed, model_.noise(), batch.first);
   const Tensor made = without_padding(model_.generator()(noise.next(making, images.device())), padding_);
   const Classifier::Judgement judged = classifier_->judge(cast(made, DType::f32));
   writer.put_tensor(judged.features).put_all(judged.classes);

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "models/dcgan.h"
+#include "models/adversarial_pair.h"
 #include "tasks/gan/classifier.h"
 #include "tasks/gan/frechet.h"
 #include "tasks/task.h"
@@ -27,7 +27,8 @@ std::string png_grid(const Tensor& images);
 class GanEvaluation final : public Evaluation {
  public:
   // At most `samples` images are made. References are kept.
-  GanEvaluation(models::Dcgan& model, std::shared_ptr<Classifier> classifier, Index samples, Index padding);
+  GanEvaluation(models::AdversarialPair& model, std::shared_ptr<Classifier> classifier, Index samples,
+                Index padding);
 
   // The features of the batch's images; those of the images that are made beside them and their classes; the
   // pixels of those that are shown.
@@ -41,7 +42,7 @@ class GanEvaluation final : public Evaluation {
  private:
   double class_entropy() const;
 
-  models::Dcgan& model_;
+  models::AdversarialPair& model_;
   std::shared_ptr<Classifier> classifier_;
   Index samples_, padding_;
   FeatureMoments real_, made_;

@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <bit>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -19,7 +18,6 @@
 #include "files/json_text.h"
 #include "files/output.h"
 #include "files/write.h"
-#include "models/builder.h"
 #include "nn/scopes.h"
 #include "tasks/gan/evaluation.h"
 #include "tasks/gan/family.h"
@@ -35,17 +33,16 @@ namespace fs = std::filesystem;
 constexpr std::size_t kDiscriminator = 0;  // the phases, in order
 constexpr Index kMostImages = 10'000;      // of one predict
 
-// Pixels on each side that bring images to a size that a DCGAN has. Throws UserError where that would take
-// more than a sixth of the side: what is learnt would be a frame.
-Index padding_of(const Shape& image) {
-  const Index side = image[0];
-  const auto size = static_cast<Index>(std::bit_ceil(static_cast<std::uint64_t>(std::max<Index>(side, 8))));
-  const bool fits = image[1] == side && (size - side) % 2 == 0 && 6 * (size - side) <= side;
-  require(fits && models::is_dcgan_size(size), "data",
-          "images of {}×{}: they are to be squares of 8, 16, 32, 64, … pixels, or of an even number little "
-          "below; {{\"name\": \"resize\", \"size\": [{}, {}]}} in data.augment makes them such",
-          image[0], image[1], size, size);
-  return (size - side) / 2;
+// Pixels on each side that bring images of the data to the size that the model makes. Throws UserError where
+// that would take more than a sixth of a side: what is learnt would be a frame.
+Index padding_of(const Shape& image, const Shape& made) {
+  const Index rows = made[0] - image[0], columns = made[1] - image[1];
+  require(
+      rows == columns && rows >= 0 && rows % 2 == 0 && 6 * rows <= std::min(image[0], image[1]), "data",
+      "images of {}×{}, and the model makes {}×{}: zeros around them can fill up a sixth, the same on all "
+      "sides; {{\"name\": \"resize\", \"size\": [{}, {}]}} in data.augment makes them fit",
+      image[0], image[1], made[0], made[1], made[0], made[1]);
+  return rows / 2;
 }
 
 void require_of_images(const std::vector<datasets::TransformSpec>& augment) {
@@ -58,10 +55,10 @@ void require_of_images(const std::vector<datasets::TransformSpec>& augment) {
   }
 }
 
-std::shared_ptr<models::Dcgan> model_of(const GanOptions& options, const models::DataInfo& data,
-                                        std::uint64_t seed) {
+std::shared_ptr<models::AdversarialPair> model_of(const GanOptions& options, const models::DataInfo& data,
+                                                  std::uint64_t seed) {
   const RandomScope random(seed, 0, 0);
-  const auto model = std::dynamic_pointer_cast<models::Dcgan>(models::build(options.model, data));
+  const auto model = std::dynamic_pointer_cast<models::AdversarialPair>(models::build(options.model, data));
   if (!model) throw options::OptionError("model", "is one network, a GAN has two; take \"dcgan\"");
   return model;
 }
@@ -74,11 +71,9 @@ Gan::Gan(const GanOptions& options, const Context& context, std::shared_ptr<cons
       data_(std::move(data)),
       splits_(data_->shared_samples(), context_.loading, context_.seed) {
   require_of_images(options_.data.augment);
-  const datasets::Pipeline as_it_is =
-      datasets::evaluation_pipeline(data_->samples().splits(), options_.data.augment);
-  padding_ = padding_of(as_it_is.output_shape());
-  model_ =
-      model_of(options_, {.sample = splits_.training_pipeline(steps(false)).output_shape()}, context_.seed);
+  const Shape image = splits_.training_pipeline(steps(false)).output_shape();
+  model_ = model_of(options_, {.sample = image}, context_.seed);
+  padding_ = padding_of(image, model_->image());
 }
 
 // The configuration's, then to [-1, 1], and with zeros around.
@@ -97,7 +92,7 @@ std::vector<Phase> Gan::phases() {
 
 // Images from z, which is the first that is drawn in a loss.
 Tensor Gan::made(Index samples, Device device) {
-  const Tensor z = random_normal({samples, 1, 1, model_->options().noise}, {.device = device});
+  const Tensor z = random_normal({samples, 1, 1, model_->noise()}, {.device = device});
   return model_->generator()(z);
 }
 
@@ -148,8 +143,7 @@ std::unique_ptr<Evaluation> Gan::evaluation(bool) {
 }
 
 std::string Gan::text_of(const datasets::Batch& batch) const {
-  return fmt::format("{}, z [{},1,1,{}]", to_string(batch["image"].shape()), batch.samples,
-                     model_->options().noise);
+  return fmt::format("{}, z [{},1,1,{}]", to_string(batch["image"].shape()), batch.samples, model_->noise());
 }
 
 std::string Gan::text_of_data() const {
@@ -166,27 +160,23 @@ std::string Gan::text_of_data() const {
 }
 
 std::vector<Signature> Gan::signatures() {
-  const models::DcganOptions& sizes = model_->options();
   return {{.module = &model_->generator(),
-           .sample = {1, 1, sizes.noise},
+           .sample = {1, 1, model_->noise()},
            .path = "generator",
            .input = "noise",
            .outputs = {"images"}},
-          {.module = &model_->discriminator(),
-           .sample = {sizes.image_size, sizes.image_size, sizes.channels},
-           .path = "discriminator"}};
+          {.module = &model_->discriminator(), .sample = model_->image(), .path = "discriminator"}};
 }
 
 std::map<std::string, std::string> Gan::export_metadata() const {
-  const models::DcganOptions& sizes = model_->options();
-  const Index side = sizes.image_size;
+  const Shape image = model_->image();
   return {{"tandem.input", files::json_text(Json{{"layout", "NCHW"},
-                                                 {"shape", {sizes.noise, Index{1}, Index{1}}},
+                                                 {"shape", {model_->noise(), Index{1}, Index{1}}},
                                                  {"distribution", "normal"},
                                                  {"mean", 0},
                                                  {"std", 1}})},
           {"tandem.output", files::json_text(Json{{"layout", "NHWC"},
-                                                  {"shape", {side, side, sizes.channels}},
+                                                  {"shape", {image[0], image[1], image[2]}},
                                                   {"range", {-1, 1}},
                                                   {"padding", padding_}})}};
 }
@@ -201,7 +191,7 @@ void Gan::predict(const PredictRequest& request, Device device) {
   const std::int64_t seed = request.seed.value_or(0);
   require(seed >= 0, "", "predict: --seed {}: a seed is not negative", seed);
   const NoGrad no_grad;
-  FixedNoise noise(static_cast<std::uint64_t>(seed), model_->options().noise);
+  FixedNoise noise(static_cast<std::uint64_t>(seed), model_->noise());
   TensorList parts;
   for (Index done = 0; done < count;) {
     const Index portion = std::min<Index>(count - done, 256);

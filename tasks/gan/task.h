@@ -2,7 +2,7 @@
 #pragma once
 
 #include "data/transforms/transform.h"
-#include "models/dcgan.h"
+#include "models/adversarial_pair.h"
 #include "tasks/gan/data.h"
 #include "tasks/gan/options.h"
 #include "tasks/registry.h"
@@ -51,7 +51,7 @@ class Gan final : public Task {
   std::shared_ptr<const GanData> data_;
   SampleSplits splits_;
   Index padding_ = 0;  // pixels on each side of an image that bring it to the size of the networks
-  std::shared_ptr<models::Dcgan> model_;
+  std::shared_ptr<models::AdversarialPair> model_;
 };
 
 }  // namespace tandem::tasks

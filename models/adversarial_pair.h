@@ -1,0 +1,20 @@
+// AdversarialPair: the interface of GANs, a generator and a discriminator below one root. The task `gan`
+// trains each against the other, evaluates and draws through it.
+#pragma once
+
+#include "nn/module.h"
+
+namespace tandem::models {
+
+class AdversarialPair : public nn::Module {
+ public:
+  // z [N,1,1,noise()], standard normal, to images [N,H,W,C] in [-1, 1].
+  virtual nn::Module& generator() const = 0;
+  // Images to logits [N,1], large for real ones.
+  virtual nn::Module& discriminator() const = 0;
+  virtual Index noise() const = 0;
+  // [H,W,C] of one image.
+  virtual Shape image() const = 0;
+};
+
+}  // namespace tandem::models
