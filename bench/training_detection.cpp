@@ -10,8 +10,8 @@ namespace tandem::bench {
 namespace {
 
 std::shared_ptr<models::Ssd> detector_of(const Detection& workload) {
-  return std::dynamic_pointer_cast<models::Ssd>(models::build(
-      workload.model, {.sample = workload.images.without(0), .classes = workload.classes, .by_box = true}));
+  return std::dynamic_pointer_cast<models::Ssd>(
+      models::build(workload.model, {.sample = workload.images.without(0), .classes = workload.classes}));
 }
 
 struct DetectionModel {

@@ -2,12 +2,15 @@
 // trains each against the other, evaluates and draws through it.
 #pragma once
 
+#include "models/model_kind.h"
 #include "nn/module.h"
 
 namespace tandem::models {
 
 class AdversarialPair : public nn::Module {
  public:
+  static constexpr ModelKind kind = ModelKind::adversarial_pair;
+
   // z [N,1,1,noise()], standard normal, to images [N,H,W,C] in [-1, 1].
   virtual nn::Module& generator() const = 0;
   // Images to logits [N,1], large for real ones.

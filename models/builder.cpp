@@ -231,19 +231,14 @@ Built build_named(const json& model, const DataInfo& data, const std::string& pa
   const std::string& name = text_at(model, "name", path);
   const ModelInfo* info = find_model(name);
   const options::Given options = options_of(model, {"name", "input_shape", "layers", "output", "outputs"});
-  if (info && info->in_parts && data.classes > 0)
-    fail(path, fmt::format("{} gives no scores of classes: {}", name, info->help));
-  if (info && data.classes > 0 && info->finds_boxes != data.by_box)
-    fail(path,
-         data.by_box
-             ? fmt::format("{} is no detector; take \"ssd_small\", or \"ssd300_resnet50\"", name)
-             : fmt::format("{} finds boxes, it gives no scores of a sample's classes: {}", name, info->help));
+  if (info && data.kind && !serves_as(info->kind, *data.kind))
+    fail(path, fmt::format("{} {}. It is: {}", name, not_of_kind(*data.kind), info->help));
   try {
     Built built{create(name, options, data, path), {}, {}};
-    if (data.sample.rank() > 0 && !info->in_parts)
+    if (data.sample.rank() > 0 && runs_on_samples(info->kind))
       built.results =
           dry_run(*built.module, {empty_batch(data.sample, data.dtype, nn::BuildDevice::current())},
-                  info->finds_boxes);
+                  info->kind == ModelKind::detector);
     return built;
   } catch (const OptionError&) {
     throw;
@@ -285,7 +280,7 @@ void check_scores(const Built& built, const DataInfo& data, const std::string& p
   const Index classes = data.classes;
   if (classes == 0 || built.results.size() != 1) return;
   const Shape result = built.results[0].shape().without(0);
-  if (data.by_pixel) return check_pixel_scores(result, data, path);
+  if (data.kind == ModelKind::segmenter) return check_pixel_scores(result, data, path);
   if (result.rank() == 1 && result[0] >= classes) return;
   const std::string what = fmt::format(
       "the result of a sample is {}, but the data has {} classes, which need one "

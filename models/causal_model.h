@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "models/model_kind.h"
 #include "models/state.h"
 #include "models/word_softmax.h"
 #include "nn/layers/sampled_softmax.h"
@@ -13,6 +14,8 @@ namespace tandem::models {
 
 class CausalModel : public nn::Module {
  public:
+  static constexpr ModelKind kind = ModelKind::causal;
+
   struct Advanced {
     Tensor hidden;  // [T,N,E], what scores() and loss() take
     State state;    // after the last word of each row

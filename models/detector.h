@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "models/box_suppression.h"
+#include "models/model_kind.h"
 #include "models/multibox.h"
 #include "nn/exported.h"
 #include "nn/module.h"
@@ -16,6 +17,8 @@ namespace tandem::models {
 // columns, i64 [N,2] in host memory, to whatever loss() and decode() start from.
 class Detector : public nn::Module {
  public:
+  static constexpr ModelKind kind = ModelKind::detector;
+
   // The background, class 0, included.
   virtual Index classes() const = 0;
 

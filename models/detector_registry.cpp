@@ -74,7 +74,7 @@ ModelInfo published(std::string name, std::string help, std::string anchors,
   rule.fallback = anchors;
   add_ssd(keys).key("anchors", of<Keys>(&PublishedSsdKeys::anchors), "sizes and shapes of the anchors", rule);
   return model(std::move(name), std::move(help), keys,
-               [anchors, body = std::move(body)](const Keys& o, const DataInfo& data) -> nn::ModulePtr {
+               [anchors, body = std::move(body)](const Keys& o, const DataInfo& data) {
                  AnchorGrid grid = anchor_grid(o.anchors.value_or(anchors));
                  side_of(data, grid.image_size);
                  channels_of(std::nullopt, data, 3);
@@ -113,7 +113,7 @@ ModelInfo small_ssd() {
       .rule("sizes", "must be four that rise",
             [](const SmallSsdKeys& o) { return o.sizes.size() == 4 && std::ranges::is_sorted(o.sizes); });
   return model("ssd_small", "SSD on maps of 1/8, 1/16 and 1/32 of the image, for small images", keys,
-               [](const SmallSsdKeys& o, const DataInfo& data) -> nn::ModulePtr {
+               [](const SmallSsdKeys& o, const DataInfo& data) {
                  const Index channels = channels_of(o.given_channels, data, 3), side = side_of(data, 0);
                  auto body = std::make_shared<SmallDetectorBody>(o.width, channels);
                  return std::make_shared<Ssd>(std::move(body),
@@ -136,7 +136,6 @@ std::vector<ModelInfo> detector_models() {
   models.push_back(published<LiteSsdKeys>(
       "ssdlite320_mobilenet_v3", "SSDLite of 320x320 images on MobileNetV3-Large, as torchvision's",
       "ssdlite320", [] { return std::make_shared<MobileNetDetectorBody>(); }));
-  for (ModelInfo& each : models) each.finds_boxes = true;
   return models;
 }
 

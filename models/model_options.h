@@ -1,6 +1,8 @@
 // What a configuration says of one model: a registered name with its options, or a list of layers.
 #pragma once
 
+#include <memory>
+
 #include "core/options/schema.h"
 #include "core/options/value.h"
 #include "models/registry.h"
@@ -16,5 +18,15 @@ struct ModelOptions {
 // Weights are drawn under the active RandomScope. Throws as build() does; `path` is where the options stand
 // in the configuration.
 nn::ModulePtr build(const ModelOptions& options, const DataInfo& data, const std::string& path = "model");
+
+// The same of a model that implements an interface, such as CausalModel.
+template <class Interface>
+std::shared_ptr<Interface> build_as(const ModelOptions& options, DataInfo data,
+                                    const std::string& path = "model") {
+  data.kind = Interface::kind;
+  auto model = std::dynamic_pointer_cast<Interface>(build(options, data, path));
+  if (!model) throw OptionError(path, "a list of layers " + not_of_kind(Interface::kind));
+  return model;
+}
 
 }  // namespace tandem::models

@@ -1,7 +1,11 @@
 #include "models/registry.h"
 
-#include <algorithm>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
+
+#include "core/error.h"
 #include "models/dcgan.h"
 #include "models/detector_registry.h"
 #include "models/lenet.h"
@@ -129,21 +133,19 @@ ModelInfo dcgan_info() {
            size_rule())
       .key("width", of<DcganKeys>(&DcganOptions::width),
            "channels at half the image's side, doubled each time it halves", size_rule());
-  ModelInfo info = model(
-      "dcgan", "DCGAN: a generator and a discriminator of strided convolutions, for the task gan", keys,
-      [](const DcganKeys& o, const DataInfo& data) -> nn::ModulePtr {
-        const bool image = data.sample.rank() == 3;
-        require(!image || data.sample[0] == data.sample[1], "dcgan",
-                "images of {}×{} are not square; resize in data.augment makes them so", data.sample[0],
-                data.sample[1]);
-        DcganOptions options = o;
-        options.image_size = known_or("image_size", o.given_side, image ? dcgan_size_for(data.sample[0]) : 0,
-                                      options.image_size, "the images are brought to");
-        options.channels = channels_of(o.given_channels, data, options.channels);
-        return std::make_shared<Dcgan>(options);
-      });
-  info.in_parts = true;
-  return info;
+  return model("dcgan", "DCGAN: a generator and a discriminator of strided convolutions, for the task gan",
+               keys, [](const DcganKeys& o, const DataInfo& data) {
+                 const bool image = data.sample.rank() == 3;
+                 require(!image || data.sample[0] == data.sample[1], "dcgan",
+                         "images of {}×{} are not square; resize in data.augment makes them so",
+                         data.sample[0], data.sample[1]);
+                 DcganOptions options = o;
+                 options.image_size =
+                     known_or("image_size", o.given_side, image ? dcgan_size_for(data.sample[0]) : 0,
+                              options.image_size, "the images are brought to");
+                 options.channels = channels_of(o.given_channels, data, options.channels);
+                 return std::make_shared<Dcgan>(options);
+               });
 }
 
 ModelInfo unet_info() {
@@ -154,14 +156,26 @@ ModelInfo unet_info() {
            size_rule())
       .key("levels", of<UNetKeys>(&UNetOptions::levels),
            "how often the image is halved; its sides must be multiples of 2^levels", {.min = 1, .max = 10});
-  return model("unet",
-               "U-Net: scores for every pixel, from an image that is halved and brought back level by level",
-               keys, [](const UNetKeys& o, const DataInfo& data) -> nn::ModulePtr {
-                 UNetOptions options = o;
-                 options.in_channels = channels_of(o.given_channels, data, options.in_channels);
-                 options.num_classes = classes_of(o.given_classes, data, options.num_classes);
-                 return std::make_shared<UNet>(options);
-               });
+  ModelInfo info = model(
+      "unet", "U-Net: scores for every pixel, from an image that is halved and brought back level by level",
+      keys, [](const UNetKeys& o, const DataInfo& data) -> nn::ModulePtr {
+        UNetOptions options = o;
+        options.in_channels = channels_of(o.given_channels, data, options.in_channels);
+        options.num_classes = classes_of(o.given_classes, data, options.num_classes);
+        return std::make_shared<UNet>(options);
+      });
+  info.kind = ModelKind::segmenter;
+  return info;
+}
+
+struct AddedModels {
+  std::vector<ModelInfo> entries;
+  bool asked_for = false;
+};
+
+AddedModels& added_models() {
+  static AddedModels added;
+  return added;
 }
 
 }  // namespace
@@ -175,6 +189,8 @@ const std::vector<ModelInfo>& registry() {
     all.push_back(dcgan_info());
     for (ModelInfo& info : detector_models()) all.push_back(std::move(info));
     for (ModelInfo& info : sequence_models()) all.push_back(std::move(info));
+    for (ModelInfo& info : added_models().entries) all.push_back(std::move(info));
+    added_models().asked_for = true;
     return all;
   }();
   return models;
@@ -189,6 +205,24 @@ std::vector<std::string> model_names() {
   std::vector<std::string> names;
   for (const ModelInfo& model : registry()) names.push_back(model.name);
   return names;
+}
+
+void add_model(ModelInfo info) {
+  ensure(!added_models().asked_for, "model", "{} is added after models were asked for", info.name);
+  added_models().entries.push_back(std::move(info));
+}
+
+std::string_view name_of(ModelKind kind) {
+  static constexpr std::array names{"classifier",      "segmenter",       "detector", "language model",
+                                    "text classifier", "encoder–decoder", "GAN"};
+  return names.at(static_cast<std::size_t>(kind));
+}
+
+std::string not_of_kind(ModelKind wanted) {
+  std::vector<std::string> names;
+  for (const ModelInfo& model : registry())
+    if (model.kind == wanted) names.push_back(model.name);
+  return fmt::format("is no {}; take {}", name_of(wanted), fmt::join(names, ", "));
 }
 
 nn::ModulePtr create(const std::string& name, const options::Given& options, const DataInfo& data,

@@ -40,13 +40,17 @@ inline Index classes_of(std::optional<Index> given, const DataInfo& data, Index 
   return *given;
 }
 
-// `make` takes a T and what is known of the data.
+// `make` takes a T and what is known of the data, and gives a shared_ptr to the model: the interface that its
+// class implements is the model's kind.
 template <class T, class Make>
 ModelInfo model(std::string name, std::string help, options::Describe<T> keys, Make make) {
-  return {{std::move(name), std::move(help), keys},
-          [make = std::move(make)](const void* options, const DataInfo& data) -> nn::ModulePtr {
-            return make(*static_cast<const T*>(options), data);
-          }};
+  using Made = typename std::invoke_result_t<Make&, const T&, const DataInfo&>::element_type;
+  ModelInfo info{{std::move(name), std::move(help), keys},
+                 [make = std::move(make)](const void* options, const DataInfo& data) -> nn::ModulePtr {
+                   return make(*static_cast<const T*>(options), data);
+                 }};
+  if constexpr (requires { Made::kind; }) info.kind = Made::kind;
+  return info;
 }
 
 }  // namespace tandem::models

@@ -70,16 +70,14 @@ ModelInfo language_model_info() {
       .key("weight_dropout", of<Keys>(&Keys::weight_dropout),
            "probability of a zero in the weights of what recurs, the same at every step (DropConnect)",
            probability_rule());
-  ModelInfo info = model("language_model", "recurrent language model, for the task language", keys,
-                         [](const Keys& o, const DataInfo& data) -> nn::ModulePtr {
-                           LanguageModelOptions options = o;
-                           options.vocabulary = known_or("vocabulary", o.given_vocabulary, data.words,
-                                                         options.vocabulary, "the text has");
-                           options.softmax = word_softmaxes().make(o.given_softmax);
-                           return std::make_shared<LanguageModel>(options);
-                         });
-  info.in_parts = true;
-  return info;
+  return model("language_model", "recurrent language model, for the task language", keys,
+               [](const Keys& o, const DataInfo& data) {
+                 LanguageModelOptions options = o;
+                 options.vocabulary = known_or("vocabulary", o.given_vocabulary, data.words,
+                                               options.vocabulary, "the text has");
+                 options.softmax = word_softmaxes().make(o.given_softmax);
+                 return std::make_shared<LanguageModel>(options);
+               });
 }
 
 struct TextClassifierKeys : Keys<TextClassifierOptions> {
@@ -107,7 +105,7 @@ ModelInfo text_classifier_info() {
       .key("recompute", of<Own>(&Own::recompute),
            "keep every 16th state for the backward pass and compute the gates anew: less memory, more work");
   return model("text_classifier", "recurrent classifier of texts, for the task text_classification", keys,
-               [](const Own& o, const DataInfo& data) -> nn::ModulePtr {
+               [](const Own& o, const DataInfo& data) {
                  TextClassifierOptions options = o;
                  options.vocabulary = known_or("vocabulary", o.given_vocabulary, data.words,
                                                options.vocabulary, "the texts have");
@@ -121,7 +119,7 @@ struct EncoderDecoderKeys : EncoderDecoderOptions {
   std::optional<bool> given_shared;
 };
 
-nn::ModulePtr make_encoder_decoder(const EncoderDecoderKeys& keys, const DataInfo& data) {
+std::shared_ptr<EncoderDecoder> make_encoder_decoder(const EncoderDecoderKeys& keys, const DataInfo& data) {
   EncoderDecoderOptions options = keys;
   options.source_words =
       known_or("source_words", keys.given_source_words, data.words, options.source_words, "the source has");
@@ -156,11 +154,8 @@ ModelInfo encoder_decoder_info() {
            "above 0: weights start uniform between -init and init; 0: each layer as in PyTorch", {.min = 0.0})
       .key("recompute", of<Keys>(&Keys::recompute),
            "keep every 16th state for the backward pass and compute the gates anew: less memory, more work");
-  ModelInfo info =
-      model("encoder_decoder", "LSTM encoder and decoder with attention, for the task translation", keys,
-            make_encoder_decoder);
-  info.in_parts = true;
-  return info;
+  return model("encoder_decoder", "LSTM encoder and decoder with attention, for the task translation", keys,
+               make_encoder_decoder);
 }
 
 }  // namespace

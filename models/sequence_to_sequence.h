@@ -2,6 +2,7 @@
 // `translation` trains, evaluates and searches through it.
 #pragma once
 
+#include "models/model_kind.h"
 #include "models/state.h"
 #include "nn/module.h"
 
@@ -9,6 +10,8 @@ namespace tandem::models {
 
 class SequenceToSequence : public nn::Module {
  public:
+  static constexpr ModelKind kind = ModelKind::sequence_to_sequence;
+
   // What the encoder leaves of N sources of up to S words for the decoder to look at.
   struct Memory {
     State values;    // N on axis 1

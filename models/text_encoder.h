@@ -2,12 +2,15 @@
 // and predicts.
 #pragma once
 
+#include "models/model_kind.h"
 #include "nn/module.h"
 
 namespace tandem::models {
 
 class TextEncoder : public nn::Module {
  public:
+  static constexpr ModelKind kind = ModelKind::text_encoder;
+
   // Words [T,N] (i64 or i32), each text's at the front, to what stands for each text, [N,E]. `lengths`: words
   // of each, i64 [N] in host memory, in [1,T], or absent: all T. What stands behind a text's words takes no
   // part.

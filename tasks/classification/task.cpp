@@ -64,7 +64,8 @@ Classification::Classification(const ClassificationOptions& options, const Conte
   const RandomScope random(context.seed, 0, 0);
   model_ = models::build(options_.model, {.sample = training_.output_shape(),
                                           .dtype = datasets::batch_dtype(data_->info()),
-                                          .classes = data_->info().classes});
+                                          .classes = data_->info().classes,
+                                          .kind = models::ModelKind::classifier});
   loss_ = classification_losses().make(options_.loss, classes_of(*model_, training_));
 }
 

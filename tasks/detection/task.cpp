@@ -67,13 +67,9 @@ DetectionTask::DetectionTask(const DetectionOptions& options, const Context& con
   require(data_->info().boxes(), "data", "detection is of images with boxes, {} has none",
           data_->info().name);
   const RandomScope random(context.seed, 0, 0);
-  detector_ = std::dynamic_pointer_cast<models::Detector>(
-      models::build(options_.model, {.sample = training_.output_shape(),
-                                     .dtype = training_.output_dtype(),
-                                     .classes = data_->info().classes,
-                                     .by_box = true}));
-  if (!detector_)
-    throw options::OptionError("model", "is no detector; take \"ssd_small\", or \"ssd300_resnet50\"");
+  detector_ = models::build_as<models::Detector>(options_.model, {.sample = training_.output_shape(),
+                                                                  .dtype = training_.output_dtype(),
+                                                                  .classes = data_->info().classes});
   if (const std::string wrong = datasets::wrong_num_classes(classes_, detector_->classes()); !wrong.empty())
     throw options::OptionError("model.num_classes", wrong);
   model_ = detector_;

@@ -131,7 +131,9 @@ Classifier::Classifier(const std::string& path) : path_(path) {
   const datasets::Pipeline pipeline(
       form_.info, datasets::with_sizes(form_.info, form_.image_size, trained.augment, /*evaluation=*/true));
   const RandomScope random(0, 0, 0);  // for weights that are replaced at once
-  model_ = models::build(trained.model, {.sample = pipeline.output_shape(), .classes = form_.info.classes});
+  model_ = models::build(trained.model, {.sample = pipeline.output_shape(),
+                                         .classes = form_.info.classes,
+                                         .kind = models::ModelKind::classifier});
   models::load_weights(*model_, file);
   model_->eval();
   // pixel·scale + offset, with pixel = (v + 1)·127.5.

@@ -55,14 +55,6 @@ void require_of_images(const std::vector<datasets::TransformSpec>& augment) {
   }
 }
 
-std::shared_ptr<models::AdversarialPair> model_of(const GanOptions& options, const models::DataInfo& data,
-                                                  std::uint64_t seed) {
-  const RandomScope random(seed, 0, 0);
-  const auto model = std::dynamic_pointer_cast<models::AdversarialPair>(models::build(options.model, data));
-  if (!model) throw options::OptionError("model", "is one network, a GAN has two; take \"dcgan\"");
-  return model;
-}
-
 }  // namespace
 
 Gan::Gan(const GanOptions& options, const Context& context, std::shared_ptr<const GanData> data)
@@ -72,7 +64,8 @@ Gan::Gan(const GanOptions& options, const Context& context, std::shared_ptr<cons
       splits_(data_->shared_samples(), context_.loading, context_.seed) {
   require_of_images(options_.data.augment);
   const Shape image = splits_.training_pipeline(steps(false)).output_shape();
-  model_ = model_of(options_, {.sample = image}, context_.seed);
+  const RandomScope random(context_.seed, 0, 0);
+  model_ = models::build_as<models::AdversarialPair>(options_.model, {.sample = image});
   padding_ = padding_of(image, model_->image());
 }
 

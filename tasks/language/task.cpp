@@ -24,10 +24,7 @@ namespace {
 std::shared_ptr<models::CausalModel> model_of(const models::ModelOptions& options, Index words,
                                               std::uint64_t seed) {
   const RandomScope random(seed, 0, 0);
-  const auto model = std::dynamic_pointer_cast<models::CausalModel>(
-      models::build(options, {.dtype = DType::i64, .words = words}));
-  if (!model) throw options::OptionError("model", "is no language model; take \"language_model\"");
-  return model;
+  return models::build_as<models::CausalModel>(options, {.dtype = DType::i64, .words = words});
 }
 
 }  // namespace

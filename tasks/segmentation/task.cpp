@@ -118,7 +118,7 @@ Segmentation::Segmentation(const SegmentationOptions& options, const Context& co
   model_ = models::build(options_.model, {.sample = training_.output_shape(),
                                           .dtype = training_.output_dtype(),
                                           .classes = loss_->scores(),
-                                          .by_pixel = true});
+                                          .kind = models::ModelKind::segmenter});
 }
 
 Tensor Segmentation::loss(const datasets::Batch& batch, const LossContext& context) {

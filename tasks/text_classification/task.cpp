@@ -24,12 +24,9 @@ using datasets::LabelledSequences;
 std::shared_ptr<models::TextEncoder> model_of(const models::ModelOptions& options,
                                               const LabelledTextData& data, std::uint64_t seed) {
   const RandomScope random(seed, 0, 0);
-  const auto model = std::dynamic_pointer_cast<models::TextEncoder>(
-      models::build(options, {.dtype = DType::i64,
-                              .classes = static_cast<Index>(data.classes().size()),
-                              .words = data.corpus().vocabulary.size()}));
-  if (!model) throw options::OptionError("model", "is no classifier of texts; take \"text_classifier\"");
-  return model;
+  return models::build_as<models::TextEncoder>(options, {.dtype = DType::i64,
+                                                         .classes = static_cast<Index>(data.classes().size()),
+                                                         .words = data.corpus().vocabulary.size()});
 }
 
 LabelledSequences first_of(const LabelledSequences& all, Index count) {

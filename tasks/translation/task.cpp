@@ -25,13 +25,10 @@ using datasets::EncodedPairs;
 std::shared_ptr<models::SequenceToSequence> model_of(const models::ModelOptions& options,
                                                      const datasets::PairCodecs& codecs, std::uint64_t seed) {
   const RandomScope random(seed, 0, 0);
-  const auto model = std::dynamic_pointer_cast<models::SequenceToSequence>(
-      models::build(options, {.dtype = DType::i64,
-                              .words = codecs.source->size(),
-                              .target_words = codecs.target->size(),
-                              .shared_words = codecs.shared()}));
-  if (!model) throw options::OptionError("model", "is no encoder and decoder; take \"encoder_decoder\"");
-  return model;
+  return models::build_as<models::SequenceToSequence>(options, {.dtype = DType::i64,
+                                                                .words = codecs.source->size(),
+                                                                .target_words = codecs.target->size(),
+                                                                .shared_words = codecs.shared()});
 }
 
 // The first of them, to train on.

@@ -36,8 +36,8 @@ constexpr LossTolerance kBf16{.all = 8e-2, .first = 1.5e-2, .early = 10},
     kF16{.all = 3e-2, .first = 2e-3, .early = 10};
 
 std::shared_ptr<models::Ssd> small_ssd() {
-  return std::dynamic_pointer_cast<models::Ssd>(models::create(
-      "ssd_small", {{"width", 8}}, {.sample = {kSide, kSide, 3}, .classes = kClasses, .by_box = true}));
+  return std::dynamic_pointer_cast<models::Ssd>(
+      models::create("ssd_small", {{"width", 8}}, {.sample = {kSide, kSide, 3}, .classes = kClasses}));
 }
 
 // As in ssd_small.py.

@@ -131,8 +131,7 @@ namespace {
 double flop_of(const char* json, Index size) {
   const nn::BuildDevice building(kShapes);
   const bool detector = std::string_view(json).find("ssd") != std::string_view::npos;
-  const DataInfo data{
-      .sample = {size, size, 3}, .dtype = DType::f32, .classes = detector ? 91 : 1000, .by_box = detector};
+  const DataInfo data{.sample = {size, size, 3}, .dtype = DType::f32, .classes = detector ? 91 : 1000};
   const auto model = build(nlohmann::json::parse(json), data);
   return static_cast<double>(summarise(*model, data.sample).flop);
 }

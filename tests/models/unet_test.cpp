@@ -33,7 +33,8 @@ std::vector<std::string> double_conv_names(const std::string& path) {
   return names;
 }
 
-const DataInfo kScenes{.sample = {32, 48, 1}, .dtype = DType::f32, .classes = 11, .by_pixel = true};
+const DataInfo kScenes{
+    .sample = {32, 48, 1}, .dtype = DType::f32, .classes = 11, .kind = ModelKind::segmenter};
 
 std::string error_of(const char* text, const DataInfo& data = kScenes) {
   try {
