@@ -9,7 +9,9 @@
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/reduce.h"
 #include "core/random.h"
+#include "models/causal_model.h"
 #include "models/layer_types.h"
+#include "models/model_options.h"
 #include "models/resnet.h"
 #include "nn/layers.h"
 
@@ -378,6 +380,36 @@ TEST_CASE("registered models take options and what is known of the data") {
   CHECK(build(json{{"name", "lenet5"}}, {.sample = {32, 32, 3}})->find("fc1")->describe() ==
         "Linear(400 → 120)");
   for (const ModelInfo& info : registry()) CHECK_FALSE(info.help.empty());
+}
+
+TEST_CASE("a model serves the task that calls its interface, and another one is told which do") {
+  const auto kinds = [](const char* name) { return find_model(name)->kind; };
+  CHECK(kinds("mlp") == ModelKind::classifier);
+  CHECK(kinds("unet") == ModelKind::segmenter);
+  CHECK(kinds("dcgan") == ModelKind::adversarial_pair);
+  CHECK(kinds("ssdlite320_mobilenet_v3") == ModelKind::detector);
+  CHECK(kinds("language_model") == ModelKind::causal);
+  CHECK(kinds("text_classifier") == ModelKind::text_encoder);
+  CHECK(kinds("encoder_decoder") == ModelKind::sequence_to_sequence);
+  const auto wanted = [](ModelKind kind) {
+    DataInfo data = kImages;
+    data.kind = kind;
+    return data;
+  };
+  check_error(R"({"name": "resnet8"})",
+              {"[model] resnet8 is no detector; take ssd_small, ", "residual network"},
+              wanted(ModelKind::detector));
+  check_error(R"({"name": "dcgan"})", {"dcgan is no classifier; take mlp, lenet5, "},
+              wanted(ModelKind::classifier));
+  check_error(R"({"name": "mlp"})", {"mlp is no language model; take language_model"},
+              wanted(ModelKind::causal));
+  // Classifiers and segmenters are told apart by their scores.
+  CHECK(built(R"({"name": "lenet5"})", wanted(ModelKind::classifier)));
+  check_error(R"({"name": "lenet5"})", {"10 classes of pixels"}, wanted(ModelKind::segmenter));
+  const options::Value flatten = options::Given{{"type", "flatten"}};
+  const ModelOptions layers{.spec = options::Given{{"layers", std::vector<options::Value>{flatten}}}};
+  CHECK_THROWS_WITH(build_as<CausalModel>(layers, {.sample = {28, 28, 1}}),
+                    Catch::Contains("a list of layers is no language model; take language_model"));
 }
 
 TEST_CASE("a model built twice under one seed is the same") {
