@@ -15,6 +15,7 @@
 #include "files/digest.h"
 #include "files/input.h"
 #include "files/write.h"
+#include "runs/retention.h"
 
 namespace tandem::runs {
 
@@ -189,14 +190,7 @@ std::optional<std::string> CheckpointStore::damage(const std::string& checkpoint
 }
 
 void CheckpointStore::prune(std::int64_t keep, const std::vector<std::string>& spared) const {
-  const std::vector<std::string> names = newest_first();
-  std::int64_t kept = 0;
-  for (const std::string& name : names) {
-    const bool abandoned = step_of(name) > step_of(names.front());
-    const bool stays = std::find(spared.begin(), spared.end(), name) != spared.end();
-    if (!abandoned && kept++ < keep) continue;
-    if (!stays) remove(name);
-  }
+  for (const std::string& name : superseded(newest_first(), keep, spared)) remove(name);
 }
 
 // Under another name first: a removal that is cut short must not look like a damaged checkpoint.
