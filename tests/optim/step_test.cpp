@@ -9,6 +9,7 @@
 #include "core/allocator.h"
 #include "core/backend.h"
 #include "core/convert.h"
+#include "core/kernels/update.h"
 #include "optim/adam.h"
 #include "optim/lamb.h"
 #include "optim/sgd.h"
