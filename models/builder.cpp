@@ -235,10 +235,11 @@ Built build_named(const json& model, const DataInfo& data, const std::string& pa
     fail(path, fmt::format("{} {}. It is: {}", name, not_of_kind(*data.kind), info->help));
   try {
     Built built{create(name, options, data, path), {}, {}};
-    if (data.sample.rank() > 0 && runs_on_samples(info->kind))
-      built.results =
-          dry_run(*built.module, {empty_batch(data.sample, data.dtype, nn::BuildDevice::current())},
-                  info->kind == ModelKind::detector);
+    if (data.sample.rank() == 0 || !runs_on_samples(info->kind)) return built;
+    const bool detects = info->kind == ModelKind::detector;
+    TensorList results =
+        dry_run(*built.module, {empty_batch(data.sample, data.dtype, nn::BuildDevice::current())}, detects);
+    if (!detects) built.results = std::move(results);  // scores of classes
     return built;
   } catch (const OptionError&) {
     throw;

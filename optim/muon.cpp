@@ -46,7 +46,7 @@ const OptimizerFamily::Entry& Muon::entry() {
                  {.min = 1, .max = 99})
             .key("ns_dtype", &MuonOptions::ns_dtype, "type of the Newton–Schulz products")
             .key("eps", &MuonOptions::eps, "least norm that an update is divided by",
-                 {.min = 0.0, .max = 1.0, .keyword = "auto"})
+                 {.min = 0.0, .max = 1e6, .keyword = "auto"})
             .key("adjust_lr", &MuonOptions::adjust_lr,
                  "learning rate of a matrix of R rows and C columns: original, times √max(1, R/C); "
                  "match_rms_adamw, times 0.2·√max(R, C), so that AdamW's rates hold; spectral_unclamped, "

@@ -302,7 +302,8 @@ TEST_CASE("what Muon leaves to AdamW has AdamW's bits", "[update_context]") {
     }
     return values_of(step.buffers().masters());
   };
-  const options::Given none{{"groups", std::vector{options::Given{{"match", "head"}, {"adapt", false}}}}};
+  const options::Given none{
+      {"groups", std::vector<options::Given>{options::Given{{"match", "head"}, {"adapt", false}}}}};
   CHECK(same_bits(trained("muon", none), trained("adamw", {{"weight_decay", 0.1}})));
   CHECK_FALSE(same_bits(trained("muon", {}), trained("adamw", {{"weight_decay", 0.1}})));
   CHECK_FALSE(same_bits(trained("muon", {{"adapt_tables", true}}), trained("muon", {})));

@@ -244,10 +244,10 @@ TEST_CASE("an update in parts has the bits of an undivided one", "[update_parts]
     check([](Toy& toy) {
       Optimizers made;
       const auto all = toy.parameters();
-      made.push_back(std::make_unique<optim::Adafactor>(std::vector<Parameter>{all[0], all[3]},
+      made.push_back(std::make_unique<optim::Adafactor>(std::vector<Parameter>{all[1], all[3]},
                                                         optim::AdafactorOptions{.lr = 0.01}));
       made.push_back(
-          std::make_unique<optim::Adagrad>(std::vector<Parameter>{all[1], all[2], all[4]},
+          std::make_unique<optim::Adagrad>(std::vector<Parameter>{all[0], all[2], all[4]},
                                            optim::AdagradOptions{.lr = 0.01, .initial_accumulator = 0.1}));
       return made;
     });
