@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <mutex>
 #include <thread>
 
 #include "core/backend.h"
@@ -16,16 +17,20 @@ using namespace tandem::test;
 
 namespace {
 
-// Where so many threads put values, and read those of all.
+// Values that threads exchange. A device is driven by one thread at a time (core/plan.h): a thread holds
+// `device` but where it waits for the others.
 class Table {
  public:
   explicit Table(int seats) : given_(static_cast<std::size_t>(seats)), meeting_(seats) {}
   int seats() const { return static_cast<int>(given_.size()); }
 
+  std::mutex device;
+
   template <class T>
   std::vector<std::vector<T>> all(int seat, std::span<const T> values) {
     const auto bytes = std::as_bytes(values);
     given_[static_cast<std::size_t>(seat)].assign(bytes.begin(), bytes.end());
+    device.unlock();
     meeting_.meet();
     std::vector<std::vector<T>> all;
     for (const auto& given : given_) {
@@ -33,6 +38,7 @@ class Table {
       if (!given.empty()) std::memcpy(all.back().data(), given.data(), given.size());
     }
     meeting_.meet();
+    device.lock();
     return all;
   }
 
@@ -164,6 +170,7 @@ Trained train(int seats, bool divided, const MakeOptimizers& make, optim::StepOp
   std::vector<std::thread> threads;
   for (int seat = 0; seat < seats; ++seat)
     threads.emplace_back([&, seat, options]() mutable {
+      const std::lock_guard drives(table.device);
       const auto toy = several_parameters();
       SeatShards shards(table, seat);
       options.shards = &shards;
