@@ -273,19 +273,19 @@ const LayerPolicies::Layer* LayerPolicies::find(const nn::Module& module) const 
   return found == layers_.end() ? nullptr : &found->second;
 }
 
-Plan::Plan(const Precision& precision) {
+ResolvedPrecision::ResolvedPrecision(const Precision& precision) {
   require(precision.layers.empty(), "precision",
           "rules for layers need the model: give it as second argument");
   if (precision.lowers()) policy_ = std::make_unique<CastPolicy>(precision);
 }
 
-Plan::Plan(const Precision& precision, nn::Module& model) {
+ResolvedPrecision::ResolvedPrecision(const Precision& precision, nn::Module& model) {
   if (!precision.lowers()) return;
   policy_ = std::make_unique<CastPolicy>(precision);
   if (!precision.layers.empty()) layers_ = std::make_unique<LayerPolicies>(precision, model);
 }
 
-Plan::Plan(std::shared_ptr<const PlannedTypes> types) : types_(std::move(types)) {}
+ResolvedPrecision::ResolvedPrecision(std::shared_ptr<const PlannedTypes> types) : types_(std::move(types)) {}
 
 // ---- Autocast
 
@@ -324,14 +324,16 @@ class Autocast::LayerSwitch final : public nn::ModuleObserver {
   nn::ModuleObserverScope observed_;
 };
 
-Autocast::Autocast(const Precision& precision) : own_(std::make_unique<Plan>(precision)) { enter(*own_); }
-Autocast::Autocast(const Precision& precision, nn::Module& model)
-    : own_(std::make_unique<Plan>(precision, model)) {
+Autocast::Autocast(const Precision& precision) : own_(std::make_unique<ResolvedPrecision>(precision)) {
   enter(*own_);
 }
-Autocast::Autocast(const Plan& plan, std::size_t phase) { enter(plan, phase); }
+Autocast::Autocast(const Precision& precision, nn::Module& model)
+    : own_(std::make_unique<ResolvedPrecision>(precision, model)) {
+  enter(*own_);
+}
+Autocast::Autocast(const ResolvedPrecision& plan, std::size_t phase) { enter(plan, phase); }
 
-void Autocast::enter(const Plan& plan, std::size_t phase) {
+void Autocast::enter(const ResolvedPrecision& plan, std::size_t phase) {
   if (plan.types_) {
     planned_ = std::make_unique<PlannedPolicy>(*plan.types_, phase);
     scope_ = std::make_unique<PrecisionScope>(planned_.get());

@@ -68,12 +68,12 @@ class PlannedTypes;  // amp/planned_policy.h
 class PlannedPolicy;
 
 // A policy made once for many scopes: what a training loop keeps.
-class Plan {
+class ResolvedPrecision {
  public:
-  explicit Plan(const Precision& precision);
-  Plan(const Precision& precision, nn::Module& model);  // with the rules for layers
+  explicit ResolvedPrecision(const Precision& precision);
+  ResolvedPrecision(const Precision& precision, nn::Module& model);  // with the rules for layers
   // What a plan of the planner decides, op by op.
-  explicit Plan(std::shared_ptr<const PlannedTypes> types);
+  explicit ResolvedPrecision(std::shared_ptr<const PlannedTypes> types);
 
  private:
   friend class Autocast;
@@ -90,7 +90,7 @@ class Autocast {
   // The plan must outlive the scope. `phase` counts those of a task's step (tasks/task.h), where a plan of
   // the planner has several; what is no training forward has any. Throws UserError where such a plan lacks
   // it.
-  explicit Autocast(const Plan& plan, std::size_t phase = 0);
+  explicit Autocast(const ResolvedPrecision& plan, std::size_t phase = 0);
   ~Autocast();
   Autocast(const Autocast&) = delete;
   Autocast& operator=(const Autocast&) = delete;
@@ -104,9 +104,9 @@ class Autocast {
 
  private:
   class LayerSwitch;
-  void enter(const Plan& plan, std::size_t phase = 0);
+  void enter(const ResolvedPrecision& plan, std::size_t phase = 0);
 
-  std::unique_ptr<Plan> own_;
+  std::unique_ptr<ResolvedPrecision> own_;
   std::unique_ptr<PlannedPolicy> planned_;
   std::unique_ptr<PrecisionScope> scope_;
   std::unique_ptr<LayerSwitch> layers_;

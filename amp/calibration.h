@@ -23,7 +23,8 @@ struct LayerWindow {
 
 // A segment of backward, and the layers that set the ends of its window.
 struct ScaleSegment {
-  std::string border;  // the module behind whose output it begins, see ScaleBorders; of the first "loss"
+  std::string
+      border;  // the module behind whose output it begins, see SegmentedLossScale; of the first "loss"
   int log2_scale = 0;  // to start with
   ScaleWindow window;
   std::string lowest, highest;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "amp/gradient_histogram.h"
-#include "amp/scale_borders.h"
+#include "amp/segmented_loss_scale.h"
 
 namespace tandem::amp {
 

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cmath>
 
-#include "amp/scale_borders.h"
+#include "amp/segmented_loss_scale.h"
 #include "autograd/leaf.h"
 #include "autograd/node.h"
 #include "core/error.h"

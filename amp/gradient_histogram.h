@@ -63,7 +63,7 @@ class GradientCollector final : public OpObserver, public nn::ModuleObserver {
   };
 
   // Gradients are divided by `scale`, with which backward is seeded, and by what borders between segments of
-  // the loss scale (amp/scale_borders.h) made of it; with `of_segments` false not by the latter.
+  // the loss scale (amp/segmented_loss_scale.h) made of it; with `of_segments` false not by the latter.
   explicit GradientCollector(nn::Module& model, double scale = 1.0, bool of_segments = true);
   ~GradientCollector() override = default;
 

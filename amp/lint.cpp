@@ -435,7 +435,7 @@ std::string to_string(const LintLine& line) {
   return fmt::format("{}: {}; {}", plan::to_string(line.key), line.what, line.way_out);
 }
 
-std::vector<LintLine> lint(nn::Module& model, const Plan& plan,
+std::vector<LintLine> lint(nn::Module& model, const ResolvedPrecision& plan,
                            const std::vector<std::function<Tensor()>>& phases) {
   const WatchedForward watched(model, plan, phases);
   return Linter(watched).run();

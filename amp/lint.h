@@ -50,7 +50,7 @@ std::string to_string(const LintLine& line);
 // What `plan` would do to the values of a step: a forward for each phase, which gives its loss, and is called
 // twice (see WatchedForward). In the order of forward, parameters last; each tensor is told of once, where it
 // first leaves the range. Nothing when the plan lowers nothing.
-std::vector<LintLine> lint(nn::Module& model, const Plan& plan,
+std::vector<LintLine> lint(nn::Module& model, const ResolvedPrecision& plan,
                            const std::vector<std::function<Tensor()>>& phases);
 
 }  // namespace tandem::amp

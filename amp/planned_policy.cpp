@@ -74,11 +74,11 @@ PlannedTypes::Entry PlannedTypes::entry_of(const plan::PrecisionPlan& plan, std:
   const plan::PrecisionPlan::PlannedOp& planned = plan.ops[number];
   const OpInfo* const op = find_op(planned.key.op);
   require(op != nullptr, "plan", "op {}{} is {} in {}, and this program has no op {}; {}", number,
-          whose(plan), to_string(planned.key), file_, planned.key.op, kMakeAgain);
+          phase_suffix(plan), to_string(planned.key), file_, planned.key.op, kMakeAgain);
   Entry entry{.op = op, .number = number, .out = planned.out};
   entry.product = op->rule == CastRule::lower;
   require(entry.product == planned.operands.has_value(), "plan",
-          "op {}{}, {}, has {} operands in {}, and is {} in this program; {}", number, whose(plan),
+          "op {}{}, {}, has {} operands in {}, and is {} in this program; {}", number, phase_suffix(plan),
           to_string(planned.key), planned.operands ? "typed" : "no typed", file_,
           entry.product ? "a product" : "none", kMakeAgain);
   entry.operands = planned.operands.value_or(DType::f32);
@@ -91,7 +91,7 @@ PlannedTypes::Entry PlannedTypes::entry_of(const plan::PrecisionPlan& plan, std:
     for (const auto& [of, path] : paths_) known.push_back(path);
     std::ranges::sort(known);
     throw UserError("plan", fmt::format("op {}{} is {} in {}, and this model has no layer {}{}; {}", number,
-                                        whose(plan), to_string(planned.key), file_, planned.key.path,
+                                        phase_suffix(plan), to_string(planned.key), file_, planned.key.path,
                                         did_you_mean(planned.key.path, known), kMakeAgain));
   }
   entry.module = module->first;
@@ -151,20 +151,22 @@ void PlannedPolicy::fail(const OpInfo& info) const {
   const std::string here =
       fmt::format("{} {}", types_.path_of(running_.empty() ? nullptr : running_.back()), info.name);
   if (cursor_ == entries.size())
-    throw UserError("plan", fmt::format("{} ends after {} ops{}, and this forward goes on with {}; {}",
-                                        types_.file(), plan.ops.size(), whose(plan), here, kMakeAgain));
+    throw UserError("plan",
+                    fmt::format("{} ends after {} ops{}, and this forward goes on with {}; {}", types_.file(),
+                                plan.ops.size(), phase_suffix(plan), here, kMakeAgain));
   const std::size_t number = entries[cursor_].number;
-  throw UserError("plan", fmt::format("op {}{} is {} in {}, {} in this forward; {}", number, whose(plan),
-                                      to_string(plan.ops[number].key), types_.file(), here, kMakeAgain));
+  throw UserError("plan",
+                  fmt::format("op {}{} is {} in {}, {} in this forward; {}", number, phase_suffix(plan),
+                              to_string(plan.ops[number].key), types_.file(), here, kMakeAgain));
 }
 
 void PlannedPolicy::finish() const {
   if (mode_ != Mode::follows || cursor_ == types_.entries(phase_).size()) return;
   const plan::PrecisionPlan& plan = types_.plan(phase_);
   const std::size_t number = types_.entries(phase_)[cursor_].number;
-  throw UserError("plan",
-                  fmt::format("op {}{} is {} in {}, and this forward ends before it; {}", number, whose(plan),
-                              to_string(plan.ops[number].key), types_.file(), kMakeAgain));
+  throw UserError(
+      "plan", fmt::format("op {}{} is {} in {}, and this forward ends before it; {}", number,
+                          phase_suffix(plan), to_string(plan.ops[number].key), types_.file(), kMakeAgain));
 }
 
 Tensor PlannedPolicy::converted(const Tensor& tensor, DType to) {

@@ -103,7 +103,7 @@ ValueRange scan(const Tensor& tensor) {
 
 }  // namespace
 
-WatchedForward::WatchedForward(nn::Module& model, const Plan& plan,
+WatchedForward::WatchedForward(nn::Module& model, const ResolvedPrecision& plan,
                                const std::vector<std::function<Tensor()>>& phases) {
   const nn::KeepStatistics keep(model);
   for (const Parameter& parameter : model.parameters())
@@ -111,7 +111,7 @@ WatchedForward::WatchedForward(nn::Module& model, const Plan& plan,
   for (std::size_t phase = 0; phase < phases.size(); ++phase) watch(model, plan, phase, phases[phase]);
 }
 
-void WatchedForward::watch(nn::Module& model, const Plan& plan, std::size_t phase,
+void WatchedForward::watch(nn::Module& model, const ResolvedPrecision& plan, std::size_t phase,
                            const std::function<Tensor()>& forward) {
   std::map<std::tuple<std::string, std::string, int>, WatchedOp> typed;
   const auto key_of = [](const WatchedOp& op) { return std::tuple(op.key.path, op.key.op, op.key.call); };

@@ -49,7 +49,8 @@ class WatchedForward {
  public:
   // Calls the forward of each phase twice, in f32 and under `plan`. Running statistics are left alone, and
   // random numbers are theirs to give. Ops that run in one of the two only are left out.
-  WatchedForward(nn::Module& model, const Plan& plan, const std::vector<std::function<Tensor()>>& phases);
+  WatchedForward(nn::Module& model, const ResolvedPrecision& plan,
+                 const std::vector<std::function<Tensor()>>& phases);
 
   const std::vector<WatchedOp>& ops() const { return ops_; }
   // The op that made a tensor, and which of its outputs that is; nullptr: none did.
@@ -66,7 +67,8 @@ class WatchedForward {
   static Name name_of(const Tensor& tensor) {
     return {tensor.storage().get(), tensor.offset(), tensor.numel()};
   }
-  void watch(nn::Module& model, const Plan& plan, std::size_t phase, const std::function<Tensor()>& forward);
+  void watch(nn::Module& model, const ResolvedPrecision& plan, std::size_t phase,
+             const std::function<Tensor()>& forward);
 
   std::vector<WatchedOp> ops_;
   std::map<Name, std::size_t> makers_;

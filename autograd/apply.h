@@ -118,7 +118,7 @@ std::vector<const OpInfo*> applied_ops();
 
 // Runs `op`. `sink` is where a gradient op may write its (only) output.
 template <class Op>
-typename Op::Out apply(const Op& op, typename Op::In in, const Destination* sink = nullptr) {
+typename Op::Out apply(const Op& op, typename Op::In in, const GradOutput* sink = nullptr) {
   static_assert(Op::info.traits.is_complete(), "an op of this kind says which products it takes");
   static_cast<void>(detail::registered<Op>);
   if constexpr (detail::Fused<Op>) {

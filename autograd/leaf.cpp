@@ -79,7 +79,7 @@ void Leaf::mark_all_rows() {
   if (marks_.defined()) backend_for(marks_.device()).fill(marks_, 1.0);
 }
 
-Destination Leaf::sink(bool marks_rows) {
+GradOutput Leaf::sink(bool marks_rows) {
   if (!fixed_ && !has_gradient_) return {};
   if (!fixed_ && gradient_.storage()->use_count() > 1) return {};
   return {gradient_, has_gradient_, marks_rows ? marks_ : Tensor{}};

@@ -34,7 +34,7 @@ class Leaf : public Node {
   // gradient, and what passes over it may leave such rows out.
   void set_gradient_buffer(const Tensor& buffer, const Tensor& marks = {});
   // Where a kernel may write the next contribution directly. Marks for an op that `marks_rows`.
-  Destination sink(bool marks_rows = false);
+  GradOutput sink(bool marks_rows = false);
   // After a write that marked none, or one of unknown rows.
   void mark_all_rows();
   // For the owner of a value that has moved. Drops the gradient.

@@ -71,7 +71,7 @@ struct OpInfo {
 // What forward needs besides its inputs.
 class Context {
  public:
-  Context(Backend& device_backend, DType result, const Destination* sink)
+  Context(Backend& device_backend, DType result, const GradOutput* sink)
       : backend(device_backend), dtype(result), sink_(sink) {}
 
   Backend& backend;
@@ -84,16 +84,16 @@ class Context {
     return Tensor::empty(shape, {.dtype = of, .device = backend.device()});
   }
   // The caller's sink where it fits, else fresh memory. An op that asks for this honours `accumulate`.
-  Destination destination(const Shape& shape, DType of) const {
+  GradOutput destination(const Shape& shape, DType of) const {
     if (sink_ && sink_->tensor.defined() && sink_->tensor.dtype() == of &&
         sink_->tensor.numel() == shape.numel())
       return {sink_->tensor.viewed(shape), sink_->accumulate};
     return {empty(shape, of), false};
   }
-  Destination destination(const Shape& shape) const { return destination(shape, dtype); }
+  GradOutput destination(const Shape& shape) const { return destination(shape, dtype); }
 
  private:
-  const Destination* sink_;
+  const GradOutput* sink_;
 };
 
 // Which input gradients backward must deliver, and where the engine would like them written.
@@ -101,7 +101,7 @@ class Needs {
  public:
   struct Input {
     bool wanted = false;
-    Destination sink;  // absent under create_graph
+    GradOutput sink;  // absent under create_graph
   };
 
   Needs(std::span<const Input> inputs, bool create_graph) : inputs_(inputs), create_graph_(create_graph) {}
@@ -109,7 +109,7 @@ class Needs {
   bool operator[](std::size_t input) const { return inputs_[input].wanted; }
   std::size_t size() const { return inputs_.size(); }
   // Pass to `apply` or to a public gradient op. A rule that wrote into the sink returns the sink's tensor.
-  const Destination* sink(std::size_t input) const {
+  const GradOutput* sink(std::size_t input) const {
     return inputs_[input].sink.tensor.defined() ? &inputs_[input].sink : nullptr;
   }
   bool create_graph() const { return create_graph_; }

@@ -106,7 +106,7 @@ class Own final : public Layer {
   RnnInputs in_;
   Tensor dy_, y_, h_, c_;
   RnnReserve reserve_;
-  std::array<Destination, 8> gradients_;
+  std::array<GradOutput, 8> gradients_;
 };
 
 class Library final : public Layer {

@@ -92,7 +92,7 @@ class GanTraining final : public Training {
 
   models::Dcgan pair_;
   optim::Adam discriminator_adam_, generator_adam_;
-  amp::Plan precision_;
+  amp::ResolvedPrecision precision_;
   optim::LossScaler scaler_;
   optim::Step discriminator_step_, generator_step_;
   Tensor real_;

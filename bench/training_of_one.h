@@ -55,7 +55,7 @@ class TrainingOfOne : public Training {
     return options;
   }
 
-  amp::Plan plan_;
+  amp::ResolvedPrecision plan_;
   optim::Step step_;
   std::uint32_t attempted_ = 0;
 };

@@ -26,10 +26,10 @@
 #include "runs/run_data.h"
 #include "studies/profile/profile.h"
 #include "tasks/skipped_samples.h"
-#include "train/made_up_scale.h"
 #include "train/ranges.h"
 #include "train/setup.h"
 #include "train/stages.h"
+#include "train/synthetic_scale.h"
 
 namespace tandem::cli {
 
@@ -60,13 +60,14 @@ class Bench {
       : loaded_(loaded), config_(loaded.config), device_(train::device_of(loaded.config)) {
     task_ = config::make_task(loaded, runs::describe_data(config_));
     nn::Module& model = task_->model();
-    precision_ = train::make_plan(loaded, model);
+    precision_ = train::make_experiment(loaded, model);
     model.to(device_);
     learners_ = std::make_unique<train::Learners>(*task_, loaded, train::step_options(config_),
                                                   [](double lr) { return optim::constant(lr); });
-    scale_ =
-        std::make_unique<train::MadeUpScale>(train::MadeUpScale::find(loaded, device_), *task_, *learners_);
-    batch_ = task_->made_up(config_.data.batch_size, static_cast<std::uint64_t>(config_.seed), device_);
+    scale_ = std::make_unique<train::SyntheticScale>(train::SyntheticScale::find(loaded, device_), *task_,
+                                                     *learners_);
+    batch_ =
+        task_->synthetic_batch(config_.data.batch_size, static_cast<std::uint64_t>(config_.seed), device_);
     runners_ = make_runners(host_stages_, train::graph_use(config_));
     timed_runners_ = make_runners(stages_, train::GraphUse::off);
     stages_.wait_for(backend_for(device_));
@@ -204,10 +205,10 @@ class Bench {
   const config::Loaded& loaded_;
   const config::Config& config_;
   const Device device_;
-  std::unique_ptr<amp::Plan> precision_;
+  std::unique_ptr<amp::ResolvedPrecision> precision_;
   std::unique_ptr<tasks::Task> task_;
   std::unique_ptr<train::Learners> learners_;
-  std::unique_ptr<train::MadeUpScale> scale_;
+  std::unique_ptr<train::SyntheticScale> scale_;
   datasets::Batch batch_;
   std::vector<tasks::Carry> carries_;  // by phase
   std::unique_ptr<datasets::Loader> loader_;

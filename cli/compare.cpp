@@ -32,7 +32,8 @@ std::string command_line(const CompareArguments& arguments) {
 }  // namespace
 
 int compare(const CompareArguments& arguments) {
-  const compare::Plan plan = compare::make_plan({arguments.config, arguments.overrides, arguments.out});
+  const compare::Experiment plan =
+      compare::make_experiment({arguments.config, arguments.overrides, arguments.out});
   const std::size_t memory =
       arguments.largest_batch.empty() ? 0 : compare::parse_bytes(arguments.largest_batch);
   runs::require_no_file_of_run(plan.out, "--out");

@@ -10,8 +10,8 @@
 #include "files/output.h"
 #include "parallel/launch.h"
 #include "parallel/nccl/open.h"
+#include "train/process_group.h"
 #include "train/rank_facts.h"
-#include "train/ranks.h"
 #include "train/setup.h"
 
 namespace tandem::cli {
@@ -27,7 +27,7 @@ int environment(const EnvironmentArguments& arguments) {
     ranks = fmt::format("{:<14}{}\n", "NCCL", version.empty() ? "none: " + none : version);
   }
   if (communicator->size() > 1) {
-    train::Ranks all(communicator.get(), {}, communicator->size());
+    train::ProcessGroup all(communicator.get(), {}, communicator->size());
     environment["communicator"] = communicator->description();
     for (const std::string& text : all.texts(files::json_text(train::facts_of_rank(environment)))) {
       auto& facts = environment["ranks"].emplace_back(tasks::Json::parse(text));

@@ -55,8 +55,8 @@ void print_headroom(const inspect::HeadroomReport& report) {
 }
 
 // Of a run that has segments of the loss scale; else none.
-std::vector<amp::ScaleBorders::Segment> segments_of(const config::Loaded& loaded,
-                                                    const std::string& subject) {
+std::vector<amp::SegmentedLossScale::Segment> segments_of(const config::Loaded& loaded,
+                                                          const std::string& subject) {
   if (loaded.config.precision.scaler.mode != "segments" || !runs::RunDirectory::is_run(subject)) return {};
   const std::string file = runs::RunDirectory::open(subject).calibration();
   return train::segments_in(files::read_text_if_there(file).value_or("{}"), file);
@@ -83,7 +83,7 @@ int inspect_headroom(const InspectArguments& arguments) {
   train::Workbench bench(loaded, weights);
   const std::int64_t batches = arguments.batches.value_or(4);
   const auto segments = segments_of(loaded, arguments.subject);
-  const amp::ScaleBorders borders(bench.model(), segments);
+  const amp::SegmentedLossScale borders(bench.model(), segments);
   const inspect::HeadroomReport report =
       inspect::headroom(inspect::report_gradients(bench, batches, segments.empty() ? nullptr : &borders),
                         inspect::log2_scale_of(loaded, weights));

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/options/check.h"
-#include "core/options/family.h"
+#include "core/options/registry.h"
 #include "core/options/schema.h"
 #include "core/options/value.h"
 #include "files/json_value.h"

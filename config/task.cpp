@@ -8,7 +8,8 @@ namespace tandem::config {
 
 namespace {
 
-std::unique_ptr<tasks::Recipe> recipe_of(const Config& config, std::shared_ptr<const Json> words_of = {}) {
+std::unique_ptr<tasks::TaskFactory> factory_of(const Config& config,
+                                               std::shared_ptr<const Json> words_of = {}) {
   return tasks::families().make(config.task, {.seed = static_cast<std::uint64_t>(config.seed),
                                               .loading = config.data,
                                               .words_of = std::move(words_of)});
@@ -16,24 +17,24 @@ std::unique_ptr<tasks::Recipe> recipe_of(const Config& config, std::shared_ptr<c
 
 }  // namespace
 
-const tasks::MetricKinds& metrics(const Config& config) { return recipe_of(config)->metrics(); }
+const tasks::MetricKinds& metrics(const Config& config) { return factory_of(config)->metrics(); }
 
 tasks::DataPtr open_data(const Config& config, tasks::SampleReport report,
                          std::shared_ptr<const Json> words_of) {
-  return recipe_of(config, std::move(words_of))->open(std::move(report));
+  return factory_of(config, std::move(words_of))->open(std::move(report));
 }
 
 tasks::DataPtr describe_data(const Config& config, std::shared_ptr<const Json> words_of) {
-  return recipe_of(config, std::move(words_of))->describe();
+  return factory_of(config, std::move(words_of))->describe();
 }
 
 tasks::DataPtr recall_data(const Config& config, const Json& description) {
-  return recipe_of(config)->recall(description);
+  return factory_of(config)->recall(description);
 }
 
 std::unique_ptr<tasks::Task> make_task(const Loaded& loaded, tasks::DataPtr data) {
   try {
-    return recipe_of(loaded.config)->make(std::move(data));
+    return factory_of(loaded.config)->make(std::move(data));
   } catch (const OptionError& error) {
     throw UserError(
         "", fmt::format("{}: {}: {}", place_of(loaded.given, error.path()), error.path(), error.detail()));

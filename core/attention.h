@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "core/destination.h"
+#include "core/grad_output.h"
 #include "core/tensor.h"
 
 namespace tandem {
@@ -44,8 +44,8 @@ struct AdditiveBackward {
   AttentionMask mask;
   AdditiveInputs in;
   Tensor weights;
-  Tensor dcontext, dweights;               // absent: zeros
-  std::array<Destination, 6> gradients{};  // of `in`, in its order; absent: not wanted
+  Tensor dcontext, dweights;              // absent: zeros
+  std::array<GradOutput, 6> gradients{};  // of `in`, in its order; absent: not wanted
 };
 
 }  // namespace tandem

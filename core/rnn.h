@@ -12,7 +12,7 @@
 
 #include <array>
 
-#include "core/destination.h"
+#include "core/grad_output.h"
 #include "core/tensor.h"
 
 namespace tandem {
@@ -65,8 +65,8 @@ struct RnnBackward {
   RnnInputs in;
   Tensor y;
   RnnReserve reserve;
-  Tensor dy, dh_n, dc_n;                   // absent: zeros
-  std::array<Destination, 8> gradients{};  // of `in`, in its order; absent: not wanted
+  Tensor dy, dh_n, dc_n;                  // absent: zeros
+  std::array<GradOutput, 8> gradients{};  // of `in`, in its order; absent: not wanted
 };
 
 // The reserve of hosts: gates [T,N,G·H] activated, in the dtype of x, and states [T,N,H]: c of lstm in the

@@ -25,7 +25,7 @@ void write_gradients(Backend& backend, const RnnBackward& args, const RnnStepGra
   const Index steps = args.in.x.size(0), rows = args.in.x.size(1), count = of.last - of.first;
   const Index time = args.options.reverse ? steps - of.last : of.first;
   const bool again = of.last < steps;
-  const auto to = [&](RnnInput input) -> const Destination& { return args.gradients[input]; };
+  const auto to = [&](RnnInput input) -> const GradOutput& { return args.gradients[input]; };
   const auto product = [&](const Tensor& a, const Tensor& b, RnnInput input, bool more) {
     backend.matmul(a, b, {}, to(input).tensor,
                    {.transpose_a = true, .accumulate = to(input).accumulate || again || more});

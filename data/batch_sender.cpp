@@ -11,7 +11,7 @@ bool BatchSender::needed(const Source& source) {
 }
 
 BatchSender::BatchSender(const Source& source, BufferPool& pool)
-    : source_(source), pool_(pool), backend_(backend_for(source.device())), arrival_(source.arrival()) {}
+    : source_(source), pool_(pool), backend_(backend_for(source.device())), preprocess_(source.arrival()) {}
 
 BatchSender::~BatchSender() {
   try {
@@ -45,7 +45,7 @@ BatchSender::Slot& BatchSender::add_slot() {
   auto slot = std::make_unique<Slot>();
   slot->block = Tensor::empty({source_.layout().bytes()},
                               {.dtype = DType::u8, .device = source_.device(), .kind = MemoryKind::data});
-  if (arrival_) slot->arrived = arrival_->memory();
+  if (preprocess_) slot->arrived = preprocess_->memory();
   // The allocator may have handed out memory that the device still uses.
   slot->free_since = backend_.record_event();
   slots_.push_back(std::move(slot));
@@ -79,7 +79,7 @@ Batch BatchSender::send(BatchBuffer& buffer) {
   backend_.upload(buffer.block(), slot.block, *slot.free_since);
   slot.free_since.reset();
   Batch batch = buffer.in(slot.block);
-  if (arrival_) batch = arrival_->finish(std::move(batch), slot.arrived);
+  if (preprocess_) batch = preprocess_->finish(std::move(batch), slot.arrived);
   const std::uint64_t event = backend_.record_event();
   for (Slot* free : freed) free->free_since = event;
   uploads_.push_back({&buffer, event});

@@ -65,7 +65,7 @@ class BatchSender {
   const Source& source_;
   BufferPool& pool_;
   Backend& backend_;
-  const std::unique_ptr<Arrival> arrival_;  // absent: the block's fields are what is asked for
+  const std::unique_ptr<DevicePreprocess> preprocess_;  // absent: the block's fields are what is asked for
   std::vector<std::unique_ptr<Slot>> slots_;
   std::deque<Upload> uploads_;  // the oldest first
 };

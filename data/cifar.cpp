@@ -122,13 +122,13 @@ struct CifarOptions {};
 
 }  // namespace
 
-LabelledFamily::Entry cifar_entry(CifarKind kind) {
+LabelledRegistry::Entry cifar_entry(CifarKind kind) {
   const bool ten = kind == CifarKind::cifar10;
   const std::string name = ten ? "cifar10" : "cifar100";
   const ChannelStatistics statistics =
       ten ? ChannelStatistics{{0.4914F, 0.4822F, 0.4465F}, {0.2470F, 0.2435F, 0.2616F}}
           : ChannelStatistics{{0.5071F, 0.4865F, 0.4409F}, {0.2673F, 0.2564F, 0.2762F}};
-  return LabelledFamily::entry<CifarOptions>(
+  return LabelledRegistry::entry<CifarOptions>(
       name, fmt::format("50,000 + 10,000 photographs, 32x32, {} classes (binary version)", class_count(kind)),
       options::Describe<CifarOptions>(),
       [kind, name, statistics](const CifarOptions&, const SetOptions& common) {

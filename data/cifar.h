@@ -32,6 +32,6 @@ struct CifarFiles {
 // is missing.
 CifarFiles find_cifar_files(CifarKind kind, const std::filesystem::path& folder);
 
-LabelledFamily::Entry cifar_entry(CifarKind kind);
+LabelledRegistry::Entry cifar_entry(CifarKind kind);
 
 }  // namespace tandem::datasets

@@ -87,8 +87,8 @@ Splits open_cutouts(const CutoutOptions& own, const SetOptions& common) {
 
 }  // namespace
 
-LabelledFamily::Entry cutouts_entry() {
-  return LabelledFamily::entry<CutoutOptions>(
+LabelledRegistry::Entry cutouts_entry() {
+  return LabelledRegistry::entry<CutoutOptions>(
       "cutouts", "colour cut-outs with transparency on photographs, composed as they are asked for",
       options::Describe<CutoutOptions>()
           .include(&CutoutOptions::from)

@@ -38,6 +38,6 @@ class CutoutScenes final : public Dataset {
 
 // Scenes for testing have photographs and cut-outs of their own. Throws UserError naming the package when a
 // folder is not there.
-LabelledFamily::Entry cutouts_entry();
+LabelledRegistry::Entry cutouts_entry();
 
 }  // namespace tandem::datasets

@@ -5,7 +5,7 @@
 #include "core/error.h"
 #include "data/decorators.h"
 #include "data/idx.h"
-#include "data/shipped.h"
+#include "data/resources.h"
 #include "files/input.h"
 #include "files/not_there.h"
 
@@ -50,9 +50,9 @@ Splits open_digits(const DigitsOptions& own, const SetOptions& common) {
   return {.train = pair.first, .test = pair.second, .validation = {}};
 }
 
-LabelledFamily::Entry digits_entry() {
+LabelledRegistry::Entry digits_entry() {
   options::Describe<DigitsOptions> keys;
-  return LabelledFamily::entry<DigitsOptions>(
+  return LabelledRegistry::entry<DigitsOptions>(
       "digits", "1,797 handwritten digits, 8x8, 10 classes; comes with Tandem", describe_test_fraction(keys),
       [](const DigitsOptions& own, const SetOptions& common) { return open_digits(own, common); });
 }

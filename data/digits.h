@@ -18,6 +18,6 @@ struct DigitsOptions {
 };
 // A share of every class is for testing.
 Splits open_digits(const DigitsOptions& own, const SetOptions& common);
-LabelledFamily::Entry digits_entry();
+LabelledRegistry::Entry digits_entry();
 
 }  // namespace tandem::datasets

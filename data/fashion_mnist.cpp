@@ -21,8 +21,8 @@ struct FashionMnistOptions {};
 
 }  // namespace
 
-LabelledFamily::Entry fashion_mnist_entry() {
-  return LabelledFamily::entry<FashionMnistOptions>(
+LabelledRegistry::Entry fashion_mnist_entry() {
+  return LabelledRegistry::entry<FashionMnistOptions>(
       "fashion_mnist", "60,000 + 10,000 grey images of clothes, 28x28, 10 classes",
       options::Describe<FashionMnistOptions>(), [](const FashionMnistOptions&, const SetOptions& common) {
         const FashionMnist sets = read_fashion_mnist(common.place());

@@ -17,6 +17,6 @@ struct FashionMnist {
 // `folder` of {} is the package's. Throws UserError naming the package and the file it expects.
 FashionMnist read_fashion_mnist(const std::filesystem::path& folder = {});
 
-LabelledFamily::Entry fashion_mnist_entry();
+LabelledRegistry::Entry fashion_mnist_entry();
 
 }  // namespace tandem::datasets

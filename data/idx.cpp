@@ -220,7 +220,7 @@ Splits open_idx(const IdxOptions& own, const SetOptions& common) {
 
 }  // namespace
 
-LabelledFamily::Entry idx_entry() {
+LabelledRegistry::Entry idx_entry() {
   options::Describe<IdxOptions> keys;
   describe_arrays(keys);
   const std::string help = "file with a name of its own, below data.path";
@@ -228,7 +228,7 @@ LabelledFamily::Entry idx_entry() {
       .key("train_labels", &IdxOptions::train_labels, help)
       .key("test_images", &IdxOptions::test_images, help)
       .key("test_labels", &IdxOptions::test_labels, help);
-  return LabelledFamily::entry<IdxOptions>(
+  return LabelledRegistry::entry<IdxOptions>(
       "idx", "images and labels in IDX files, plain or .gz, named as MNIST's", keys, open_idx);
 }
 

@@ -36,6 +36,6 @@ struct IdxOptions {
   // Files with other names, relative to the path; all four or none.
   std::optional<std::string> train_images{}, train_labels{}, test_images{}, test_labels{};
 };
-LabelledFamily::Entry idx_entry();
+LabelledRegistry::Entry idx_entry();
 
 }  // namespace tandem::datasets

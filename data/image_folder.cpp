@@ -116,13 +116,13 @@ Splits open_image_folder(const ImageFolderOptions& own, const SetOptions& common
 
 }  // namespace
 
-LabelledFamily::Entry image_folder_entry() {
+LabelledRegistry::Entry image_folder_entry() {
   options::Describe<ImageFolderOptions> keys;
   describe_test_fraction(keys)
       .key("image_size", &ImageFolderOptions::image_size, "side in pixels that images are brought to; 0: 224",
            {.min = 0, .max = 65536})
       .key("channels", &ImageFolderOptions::channels, "3, or 1 for grey; 0: 3", {.min = 0, .max = 65536});
-  return LabelledFamily::entry<ImageFolderOptions>(
+  return LabelledRegistry::entry<ImageFolderOptions>(
       "image_folder", "JPEG and PNG files, one subfolder per class", keys, open_image_folder);
 }
 

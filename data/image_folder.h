@@ -43,6 +43,6 @@ struct ImageFolderOptions {
   Index channels = 0;          // 3 or 1; 0: 3
 };
 // `path` is a folder with train/ and test/ (or val/), or with one subfolder per class.
-LabelledFamily::Entry image_folder_entry();
+LabelledRegistry::Entry image_folder_entry();
 
 }  // namespace tandem::datasets

@@ -78,7 +78,7 @@ void guard_samples(Splits& splits, const SetOptions& options, const SampleReport
   }
 }
 
-Splits open_set(const LabelledFamily& family, const options::Chosen& set, const SetOptions& common,
+Splits open_set(const LabelledRegistry& family, const options::Chosen& set, const SetOptions& common,
                 const SampleReport& report) {
   options::require_sound("data", SetOptions::schema(), &common);
   Splits splits = open_named_path(common, [&] { return family.make(set, common); });

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "core/options/family.h"
+#include "core/options/registry.h"
 #include "data/dataset.h"
 #include "data/image_file.h"
 #include "data/layout.h"
@@ -49,11 +49,11 @@ struct SetOptions {
 };
 
 // Opens the splits that the files have. The sizes are applied to what comes back.
-using LabelledFamily = options::Family<Splits(const SetOptions&)>;
+using LabelledRegistry = options::Registry<Splits(const SetOptions&)>;
 
 // The set that was chosen, in the sizes asked for. Throws UserError: missing files (with the package or
 // archive that has them), and whatever is wrong with the files; `report` as guard_samples has it.
-Splits open_set(const LabelledFamily& family, const options::Chosen& set, const SetOptions& common,
+Splits open_set(const LabelledRegistry& family, const options::Chosen& set, const SetOptions& common,
                 const SampleReport& report);
 
 // Of splits that decode their samples: what becomes of those that cannot be read. They are skipped, and
@@ -85,6 +85,6 @@ options::Describe<T>& describe_arrays(options::Describe<T>& keys) {
 }  // namespace tandem::datasets
 
 template <>
-struct tandem::options::Words<tandem::datasets::Layout> {
+struct tandem::options::EnumNames<tandem::datasets::Layout> {
   static constexpr std::array values{"auto", "nhwc", "nchw"};
 };

@@ -289,9 +289,9 @@ Splits open_masks(const MaskFolderOptions& own, const SetOptions& common) {
 
 }  // namespace
 
-LabelledFamily::Entry masks_entry() {
+LabelledRegistry::Entry masks_entry() {
   using Options = MaskFolderOptions;
-  return LabelledFamily::entry<Options>(
+  return LabelledRegistry::entry<Options>(
       "masks", "folders of images and of PNG files with the class of every pixel",
       options::Describe<Options>()
           .key("channels", &Options::channels, "3, or 1 for grey", {.min = 1, .max = 3})

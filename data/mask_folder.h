@@ -60,6 +60,6 @@ class MaskFolder final : public Dataset {
 
 // data.path has train/ and test/ (or val/), each with images/ and masks/; or images/ and masks/ themselves,
 // which test_fraction divides.
-LabelledFamily::Entry masks_entry();
+LabelledRegistry::Entry masks_entry();
 
 }  // namespace tandem::datasets

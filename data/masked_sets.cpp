@@ -6,9 +6,9 @@
 
 namespace tandem::datasets {
 
-const LabelledFamily& masked_sets() {
-  static const LabelledFamily family({.what = "data set", .help = "the data set"},
-                                     {scenes_entry(), cutouts_entry(), masks_entry()});
+const LabelledRegistry& masked_sets() {
+  static const LabelledRegistry family({.what = "data set", .help = "the data set"},
+                                       {scenes_entry(), cutouts_entry(), masks_entry()});
   return family;
 }
 

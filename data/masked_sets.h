@@ -8,7 +8,7 @@
 namespace tandem::datasets {
 
 // In the order documents list them. One must be named.
-const LabelledFamily& masked_sets();
+const LabelledRegistry& masked_sets();
 
 // What a configuration says about such a set.
 struct MaskedSetOptions {

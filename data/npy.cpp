@@ -305,10 +305,10 @@ Splits open_npy(const NpyOptions& own, const SetOptions& common) {
 
 }  // namespace
 
-LabelledFamily::Entry npy_entry() {
+LabelledRegistry::Entry npy_entry() {
   options::Describe<NpyOptions> keys;
   describe_test_fraction(keys);
-  return LabelledFamily::entry<NpyOptions>(
+  return LabelledRegistry::entry<NpyOptions>(
       "npy",
       "NumPy arrays: images [N,H,W,C], [N,H,W] or, with data.layout=nchw, [N,C,H,W], features [N,D] or, as "
       "integers of more than 8 bits, indices; and labels",

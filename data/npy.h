@@ -54,6 +54,6 @@ struct NpyOptions {
   Index classes = 0;           // labels are below it; 0: the highest + 1
   Layout layout = Layout::automatic;
 };
-LabelledFamily::Entry npy_entry();
+LabelledRegistry::Entry npy_entry();
 
 }  // namespace tandem::datasets

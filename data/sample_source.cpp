@@ -8,7 +8,7 @@
 
 #include "core/error.h"
 #include "data/decorators.h"
-#include "data/image_arrival.h"
+#include "data/image_preprocess.h"
 #include "data/limits.h"
 
 namespace tandem::datasets {
@@ -140,7 +140,7 @@ SampleOptions checked(SampleOptions options, const Dataset& dataset, const Pipel
 }  // namespace
 
 SampleSource::SampleSource(DatasetPtr dataset, Pipeline pipeline, SampleOptions options,
-                           const Division& division)
+                           const ShardSpec& division)
     : Source(division),
       dataset_(std::move(dataset)),
       pipeline_(std::move(pipeline)),
@@ -169,17 +169,17 @@ SampleSource::SampleSource(DatasetPtr dataset, Pipeline pipeline, SampleOptions 
   if (pipeline_.mix().any()) layout_.add("soft_label", {pipeline_.classes()}, DType::f32);
 }
 
-SourcePtr SampleSource::divided(const Division& division) const {
+SourcePtr SampleSource::divided(const ShardSpec& division) const {
   return std::make_shared<SampleSource>(dataset_, pipeline_, options_, this->division().into(division));
 }
 
 bool SampleSource::keeps_records() const {
-  return pipeline_.takes_windows() && ImageArrival::needed(pipeline_, options_);
+  return pipeline_.takes_windows() && ImagePreprocess::needed(pipeline_, options_);
 }
 
-std::unique_ptr<Arrival> SampleSource::arrival() const {
+std::unique_ptr<DevicePreprocess> SampleSource::arrival() const {
   if (!keeps_records() && options_.dtype == pipeline_.output_dtype()) return nullptr;
-  return std::make_unique<ImageArrival>(pipeline_, options_, layout_.samples(), keeps_records());
+  return std::make_unique<ImagePreprocess>(pipeline_, options_, layout_.samples(), keeps_records());
 }
 
 Index SampleSource::batches(std::uint32_t) const {

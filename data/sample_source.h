@@ -45,16 +45,16 @@ class SampleSource final : public Source {
  public:
   // Throws UserError on a batch size below 1, nothing to serve, a form that the samples cannot have, or parts
   // that there are not.
-  SampleSource(DatasetPtr dataset, Pipeline pipeline, SampleOptions options, const Division& division = {});
+  SampleSource(DatasetPtr dataset, Pipeline pipeline, SampleOptions options, const ShardSpec& division = {});
 
-  SourcePtr divided(const Division& division) const override;
+  SourcePtr divided(const ShardSpec& division) const override;
 
   const BatchLayout& layout() const override { return layout_; }
   Index batches(std::uint32_t epoch) const override;
   Index samples_before(const BatchKey& key) const override;
   void fill(const BatchKey& key, bool parallel, BatchBuffer& buffer) const override;
   Device device() const override { return options_.device; }
-  std::unique_ptr<Arrival> arrival() const override;
+  std::unique_ptr<DevicePreprocess> arrival() const override;
 
   const Dataset& dataset() const { return *dataset_; }
   const Pipeline& pipeline() const { return pipeline_; }

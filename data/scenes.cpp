@@ -111,8 +111,8 @@ Splits open_scenes(const ScenesOptions& own, const SetOptions& common) {
 
 }  // namespace
 
-LabelledFamily::Entry scenes_entry() {
-  return LabelledFamily::entry<ScenesOptions>(
+LabelledRegistry::Entry scenes_entry() {
+  return LabelledRegistry::entry<ScenesOptions>(
       "scenes", "grey pictures on noise, composed as they are asked for",
       options::Describe<ScenesOptions>()
           .key("items", &ScenesOptions::items,

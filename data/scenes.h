@@ -41,6 +41,6 @@ class Scenes final : public Dataset {
 };
 
 // Scenes for training show the items' training samples, those for testing the others.
-LabelledFamily::Entry scenes_entry();
+LabelledRegistry::Entry scenes_entry();
 
 }  // namespace tandem::datasets

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "data/batch_memory.h"
-#include "data/division.h"
+#include "data/shard_spec.h"
 
 namespace tandem::datasets {
 
@@ -19,9 +19,9 @@ struct BatchKey {
 };
 
 // Makes of a batch that has arrived on a device what the model gets: pixels of 8-bit records, say.
-class Arrival {
+class DevicePreprocess {
  public:
-  virtual ~Arrival() = default;
+  virtual ~DevicePreprocess() = default;
   // Memory on the device for the results of one batch, used again for later ones.
   virtual std::vector<Tensor> memory() const = 0;
   // `parts` are the fields as they were filled. Asks the device for the work and does not wait.
@@ -41,8 +41,8 @@ class Source {
   // Where samples are mixed with each other, they are within their part, so that it equals no part of the
   // undivided batch. A part without samples is a batch of no fields. Throws UserError when there are no such
   // parts, InternalError when this source is divided itself.
-  virtual SourcePtr divided(const Division& division) const = 0;
-  const Division& division() const { return division_; }
+  virtual SourcePtr divided(const ShardSpec& division) const = 0;
+  const ShardSpec& division() const { return division_; }
 
   // The fields that `fill` writes, with room for the largest part; the same for the life of the source.
   virtual const BatchLayout& layout() const = 0;
@@ -56,17 +56,17 @@ class Source {
   // Where batches are wanted.
   virtual Device device() const { return {}; }
   // What is done with a batch there; absent: the fields are used as they were filled.
-  virtual std::unique_ptr<Arrival> arrival() const { return nullptr; }
+  virtual std::unique_ptr<DevicePreprocess> arrival() const { return nullptr; }
 
  protected:
   // Throws UserError when there are no such parts.
-  explicit Source(const Division& division = {}) : division_(division.checked()) {}
+  explicit Source(const ShardSpec& division = {}) : division_(division.checked()) {}
 
   // The batch that a batch is a part of.
   BatchKey undivided(const BatchKey& key) const { return {key.epoch, division_.batch(key.number)}; }
 
  private:
-  Division division_;
+  ShardSpec division_;
 };
 
 }  // namespace tandem::datasets

@@ -13,7 +13,7 @@ StridedSource::StridedSource(SourcePtr source, Index first, Index every)
           first, every - 1);
 }
 
-SourcePtr StridedSource::divided(const Division&) const {
+SourcePtr StridedSource::divided(const ShardSpec&) const {
   throw InternalError("division", "some batches of a source are to be divided: divide the source first");
 }
 

@@ -12,7 +12,7 @@ class StridedSource final : public Source {
   StridedSource(SourcePtr source, Index first, Index every);
 
   // Throws InternalError: parts are taken of batches, and not of those that somebody takes.
-  SourcePtr divided(const Division& division) const override;
+  SourcePtr divided(const ShardSpec& division) const override;
   const BatchLayout& layout() const override { return source_->layout(); }
   Index batches(std::uint32_t epoch) const override;
   Index samples_before(const BatchKey& key) const override;
@@ -20,7 +20,7 @@ class StridedSource final : public Source {
     source_->fill(of_source(key), parallel, buffer);
   }
   Device device() const override { return source_->device(); }
-  std::unique_ptr<Arrival> arrival() const override { return source_->arrival(); }
+  std::unique_ptr<DevicePreprocess> arrival() const override { return source_->arrival(); }
 
  private:
   BatchKey of_source(const BatchKey& key) const { return {key.epoch, first_ + key.number * every_}; }

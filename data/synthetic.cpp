@@ -133,8 +133,8 @@ DatasetInfo SyntheticSetOptions::info() const {
           .classes = or_default(classes, 10)};
 }
 
-LabelledFamily::Entry synthetic_entry() {
-  return LabelledFamily::entry<SyntheticSetOptions>(
+LabelledRegistry::Entry synthetic_entry() {
+  return LabelledRegistry::entry<SyntheticSetOptions>(
       "synthetic", "learnable random patterns made in memory",
       options::Describe<SyntheticSetOptions>()
           .key("image_size", &SyntheticSetOptions::image_size, "side of the images in pixels; 0: 32",

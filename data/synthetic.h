@@ -30,6 +30,6 @@ struct SyntheticSetOptions {
   // Of what is made, known without making it.
   DatasetInfo info() const;
 };
-LabelledFamily::Entry synthetic_entry();
+LabelledRegistry::Entry synthetic_entry();
 
 }  // namespace tandem::datasets

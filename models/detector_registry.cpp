@@ -6,7 +6,7 @@
 #include "models/ssd_lite.h"
 
 template <>
-struct tandem::options::Words<tandem::models::AnchorClip> {
+struct tandem::options::EnumNames<tandem::models::AnchorClip> {
   static constexpr std::array values{"none", "wh", "cxcywh"};
 };
 

@@ -4,7 +4,7 @@
 #include "nn/layers.h"
 
 template <>
-struct tandem::options::Words<tandem::nn::WeightInit> {
+struct tandem::options::EnumNames<tandem::nn::WeightInit> {
   static inline const auto values = [] {
     std::array<const char*, nn::kWeightInitCount> names{};
     for (std::size_t i = 0; i < names.size(); ++i) names[i] = nn::name_of(static_cast<nn::WeightInit>(i));

@@ -3,15 +3,15 @@
 #include "nn/layers.h"
 
 template <>
-struct tandem::options::Words<tandem::nn::FlattenOrder> {
+struct tandem::options::EnumNames<tandem::nn::FlattenOrder> {
   static constexpr std::array values{"hwc", "chw"};
 };
 template <>
-struct tandem::options::Words<tandem::ResizeMode> {
+struct tandem::options::EnumNames<tandem::ResizeMode> {
   static constexpr std::array values{"nearest", "bilinear"};
 };
 template <>
-struct tandem::options::Words<tandem::GeluForm> {
+struct tandem::options::EnumNames<tandem::GeluForm> {
   static constexpr std::array values{"erf", "tanh"};
 };
 

@@ -38,7 +38,7 @@ std::vector<const Variant*> variants_of(const std::vector<T>& table) {
 
 // The keys of a choice among `variants` with those of `common`, which every one has, behind the
 // discriminator.
-Schema schema_with(const options::FamilyInfo& info, const std::vector<const Variant*>& variants,
+Schema schema_with(const options::RegistryInfo& info, const std::vector<const Variant*>& variants,
                    const Schema& common) {
   Schema schema = options::schema_of_choice(info, variants);
   schema.keys.insert(schema.keys.begin() + 1, common.keys.begin(), common.keys.end());

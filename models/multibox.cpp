@@ -7,15 +7,15 @@
 #include "autograd/ops/shape.h"
 
 template <>
-struct tandem::options::Words<tandem::BoxMatching> {
+struct tandem::options::EnumNames<tandem::BoxMatching> {
   static constexpr std::array values{"argmax", "greedy"};
 };
 template <>
-struct tandem::options::Words<tandem::LossShare> {
+struct tandem::options::EnumNames<tandem::LossShare> {
   static constexpr std::array values{"batch", "image"};
 };
 template <>
-struct tandem::options::Words<tandem::models::AnchorCounts> {
+struct tandem::options::EnumNames<tandem::models::AnchorCounts> {
   static constexpr std::array values{"anchors", "samples"};
 };
 

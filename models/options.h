@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/options/check.h"
-#include "core/options/family.h"
+#include "core/options/registry.h"
 #include "core/shape.h"
 
 namespace tandem::models {

@@ -98,7 +98,7 @@ nn::ModulePtr make_lenet(const LeNetKeys& keys, const DataInfo& data) {
 }  // namespace tandem::models
 
 template <>
-struct tandem::options::Words<tandem::models::LeNetPool> {
+struct tandem::options::EnumNames<tandem::models::LeNetPool> {
   static constexpr std::array values{"max", "average"};
 };
 

@@ -7,11 +7,11 @@
 #include "models/resnet.h"
 
 template <>
-struct tandem::options::Words<tandem::models::ResNetStem> {
+struct tandem::options::EnumNames<tandem::models::ResNetStem> {
   static constexpr std::array values{"imagenet", "cifar"};
 };
 
 template <>
-struct tandem::options::Words<tandem::models::ResNetShortcut> {
+struct tandem::options::EnumNames<tandem::models::ResNetShortcut> {
   static constexpr std::array values{"projection", "padding"};
 };

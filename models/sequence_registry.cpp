@@ -6,15 +6,15 @@
 #include "models/text_classifier.h"
 
 template <>
-struct tandem::options::Words<tandem::RnnCell> {
+struct tandem::options::EnumNames<tandem::RnnCell> {
   static constexpr std::array values{"lstm", "gru", "rnn_tanh", "rnn_relu"};
 };
 template <>
-struct tandem::options::Words<tandem::models::TextPooling> {
+struct tandem::options::EnumNames<tandem::models::TextPooling> {
   static constexpr std::array values{"mean", "last"};
 };
 template <>
-struct tandem::options::Words<tandem::models::AttentionKind> {
+struct tandem::options::EnumNames<tandem::models::AttentionKind> {
   static constexpr std::array values{"bahdanau_normalised", "bahdanau", "luong_general", "luong_dot"};
 };
 

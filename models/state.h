@@ -36,7 +36,7 @@ class State {
 
   // The inverse of divided(); parts without rows are empty. Throws InternalError when names differ.
   static State joined(std::span<const State> parts);
-  // As evenly as datasets::Division divides a batch.
+  // As evenly as datasets::ShardSpec divides a batch.
   std::vector<State> divided(Index parts) const;
 
  private:

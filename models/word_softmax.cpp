@@ -8,9 +8,9 @@ namespace {
 
 using options::Describe;
 
-SoftmaxFamily::Entry adaptive_entry() {
+SoftmaxRegistry::Entry adaptive_entry() {
   using Options = nn::AdaptiveSoftmaxOptions;
-  return SoftmaxFamily::entry<Options>(
+  return SoftmaxRegistry::entry<Options>(
       "adaptive", "rare words in clusters with fewer numbers each",
       Describe<Options>()
           .key("cutoffs", &Options::cutoffs,
@@ -22,9 +22,9 @@ SoftmaxFamily::Entry adaptive_entry() {
       [](const Options& options) { return WordSoftmax(options); });
 }
 
-SoftmaxFamily::Entry sampled_entry() {
+SoftmaxRegistry::Entry sampled_entry() {
   using Options = SampledSoftmaxOptions;
-  return SoftmaxFamily::entry<Options>(
+  return SoftmaxRegistry::entry<Options>(
       "sampled", "trained against words that are drawn for each batch; evaluation sees all",
       Describe<Options>()
           .key("samples", &Options::samples, "words drawn for a batch, frequent ones more often",
@@ -35,11 +35,11 @@ SoftmaxFamily::Entry sampled_entry() {
 
 }  // namespace
 
-const SoftmaxFamily& word_softmaxes() {
-  static const SoftmaxFamily family(
+const SoftmaxRegistry& word_softmaxes() {
+  static const SoftmaxRegistry family(
       {.what = "softmax", .help = "how the output gives probabilities of words", .fallback = "full"},
-      {SoftmaxFamily::entry<FullSoftmax>("full", "a score for every word", Describe<FullSoftmax>(),
-                                         [](const FullSoftmax&) { return WordSoftmax(); }),
+      {SoftmaxRegistry::entry<FullSoftmax>("full", "a score for every word", Describe<FullSoftmax>(),
+                                           [](const FullSoftmax&) { return WordSoftmax(); }),
        adaptive_entry(), sampled_entry()});
   return family;
 }

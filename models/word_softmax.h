@@ -3,7 +3,7 @@
 
 #include <variant>
 
-#include "core/options/family.h"
+#include "core/options/registry.h"
 #include "nn/layers/adaptive_softmax.h"
 
 namespace tandem::models {
@@ -18,8 +18,8 @@ struct SampledSoftmaxOptions {
 
 using WordSoftmax = std::variant<FullSoftmax, nn::AdaptiveSoftmaxOptions, SampledSoftmaxOptions>;
 
-using SoftmaxFamily = options::Family<WordSoftmax()>;
-const SoftmaxFamily& word_softmaxes();
+using SoftmaxRegistry = options::Registry<WordSoftmax()>;
+const SoftmaxRegistry& word_softmaxes();
 
 // Throws OptionError, whose place is below "softmax", for what does not go with so many inputs and words.
 void require_fitting(const WordSoftmax& softmax, Index inputs, Index words, bool tied);

@@ -18,8 +18,8 @@ Tensor root_mean_square(const Tensor& x) { return sqrt(mean(square(x))); }
 
 }  // namespace
 
-const OptimizerFamily::Entry& Adafactor::entry() {
-  static const OptimizerFamily::Entry entry = optimizer_entry<Adafactor, AdafactorOptions>(
+const OptimizerRegistry::Entry& Adafactor::entry() {
+  static const OptimizerRegistry::Entry entry = optimizer_entry<Adafactor, AdafactorOptions>(
       {.name = "adafactor", .help = "squares of a matrix kept by rows and columns", .lr = 1e-2},
       [](options::Describe<AdafactorOptions>& keys) {
         keys.key("beta1", &AdafactorOptions::beta1, "decay of the mean of updates; 0: none is kept",

@@ -29,7 +29,7 @@ struct AdafactorOptions {
 
 class Adafactor : public Optimizer {
  public:
-  static const OptimizerFamily::Entry& entry();
+  static const OptimizerRegistry::Entry& entry();
   explicit Adafactor(std::vector<Parameter> parameters, const AdafactorOptions& options = {});
 
   std::vector<StateTensor> state_of(const Entry& entry) const override;

@@ -5,8 +5,8 @@
 
 namespace tandem::optim {
 
-const OptimizerFamily::Entry& Adagrad::entry() {
-  static const OptimizerFamily::Entry entry = optimizer_entry<Adagrad, AdagradOptions>(
+const OptimizerRegistry::Entry& Adagrad::entry() {
+  static const OptimizerRegistry::Entry entry = optimizer_entry<Adagrad, AdagradOptions>(
       {.name = "adagrad", .help = "gradients over the root of all their squares", .lr = 1e-2},
       [](options::Describe<AdagradOptions>& keys) {
         keys.key("eps", &AdagradOptions::eps, "added to the denominator",

@@ -21,7 +21,7 @@ struct AdagradOptions {
 
 class Adagrad : public Optimizer {
  public:
-  static const OptimizerFamily::Entry& entry();
+  static const OptimizerRegistry::Entry& entry();
   explicit Adagrad(std::vector<Parameter> parameters, const AdagradOptions& options = {});
 };
 

@@ -4,8 +4,8 @@
 
 namespace tandem::optim {
 
-const OptimizerFamily::Entry& Adam::entry() {
-  static const OptimizerFamily::Entry entry = optimizer_entry<Adam, AdamOptions>(
+const OptimizerRegistry::Entry& Adam::entry() {
+  static const OptimizerRegistry::Entry entry = optimizer_entry<Adam, AdamOptions>(
       {.name = "adam", .help = "adaptive moments; weight decay in the gradient", .lr = 1e-3},
       describe_adam<AdamOptions>);
   return entry;

@@ -23,7 +23,7 @@ struct AdamOptions {
 
 class Adam : public Optimizer {
  public:
-  static const OptimizerFamily::Entry& entry();
+  static const OptimizerRegistry::Entry& entry();
   explicit Adam(std::vector<Parameter> parameters, const AdamOptions& options = {});
 };
 

@@ -4,8 +4,8 @@
 
 namespace tandem::optim {
 
-const OptimizerFamily::Entry& AdamW::entry() {
-  static const OptimizerFamily::Entry entry = optimizer_entry<AdamW, AdamWOptions>(
+const OptimizerRegistry::Entry& AdamW::entry() {
+  static const OptimizerRegistry::Entry entry = optimizer_entry<AdamW, AdamWOptions>(
       {.name = "adamw", .help = "Adam with decoupled weight decay", .lr = 1e-3}, describe_adam<AdamWOptions>);
   return entry;
 }

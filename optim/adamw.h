@@ -19,7 +19,7 @@ struct AdamWOptions {
 
 class AdamW : public Optimizer {
  public:
-  static const OptimizerFamily::Entry& entry();
+  static const OptimizerRegistry::Entry& entry();
   explicit AdamW(std::vector<Parameter> parameters, const AdamWOptions& options = {});
 };
 

@@ -4,8 +4,8 @@
 
 namespace tandem::optim {
 
-const OptimizerFamily::Entry& Lamb::entry() {
-  static const OptimizerFamily::Entry entry = optimizer_entry<Lamb, LambOptions>(
+const OptimizerRegistry::Entry& Lamb::entry() {
+  static const OptimizerRegistry::Entry entry = optimizer_entry<Lamb, LambOptions>(
       {.name = "lamb", .help = "Adam with a trust ratio per layer, for large batches", .lr = 1e-3},
       [](options::Describe<LambOptions>& keys) {
         describe_betas(keys);

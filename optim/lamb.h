@@ -20,7 +20,7 @@ struct LambOptions {
 
 class Lamb : public Optimizer {
  public:
-  static const OptimizerFamily::Entry& entry();
+  static const OptimizerRegistry::Entry& entry();
   explicit Lamb(std::vector<Parameter> parameters, const LambOptions& options = {});
 };
 

@@ -5,8 +5,8 @@
 
 namespace tandem::optim {
 
-const OptimizerFamily::Entry& Lars::entry() {
-  static const OptimizerFamily::Entry entry = optimizer_entry<Lars, LarsOptions>(
+const OptimizerRegistry::Entry& Lars::entry() {
+  static const OptimizerRegistry::Entry entry = optimizer_entry<Lars, LarsOptions>(
       {.name = "lars", .help = "SGD with a trust ratio per layer, for large batches", .lr = 0.1},
       [](options::Describe<LarsOptions>& keys) {
         keys.key("momentum", &LarsOptions::momentum, "share of the last update kept",

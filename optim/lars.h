@@ -22,7 +22,7 @@ struct LarsOptions {
 
 class Lars : public Optimizer {
  public:
-  static const OptimizerFamily::Entry& entry();
+  static const OptimizerRegistry::Entry& entry();
   explicit Lars(std::vector<Parameter> parameters, const LarsOptions& options = {});
 };
 

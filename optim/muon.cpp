@@ -35,8 +35,8 @@ double ratio_of(MuonRate rate, const Shape& matrix) {
 
 }  // namespace
 
-const OptimizerFamily::Entry& Muon::entry() {
-  static const OptimizerFamily::Entry entry = optimizer_entry<Muon, MuonOptions>(
+const OptimizerRegistry::Entry& Muon::entry() {
+  static const OptimizerRegistry::Entry entry = optimizer_entry<Muon, MuonOptions>(
       {.name = "muon", .help = "orthogonal updates of matrices, AdamW for other weights", .lr = 1e-3},
       [](options::Describe<MuonOptions>& keys) {
         keys.key("momentum", &MuonOptions::momentum, "share of the last update kept",

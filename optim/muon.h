@@ -42,7 +42,7 @@ struct MuonOptions {
 
 class Muon : public Optimizer {
  public:
-  static const OptimizerFamily::Entry& entry();
+  static const OptimizerRegistry::Entry& entry();
   explicit Muon(std::vector<Parameter> parameters, const MuonOptions& options = {});
 
   std::vector<StateTensor> state_of(const Entry& entry) const override;
@@ -58,11 +58,11 @@ Tensor newton_schulz(const Tensor& matrix, Index steps, double eps, DType dtype)
 }  // namespace tandem::optim
 
 template <>
-struct tandem::options::Words<tandem::optim::MuonType> {
+struct tandem::options::EnumNames<tandem::optim::MuonType> {
   static constexpr std::array values{"bf16", "fp32"};
 };
 
 template <>
-struct tandem::options::Words<tandem::optim::MuonRate> {
+struct tandem::options::EnumNames<tandem::optim::MuonRate> {
   static constexpr std::array values{"original", "match_rms_adamw", "spectral_unclamped"};
 };

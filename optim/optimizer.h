@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "autograd/leaf.h"
-#include "core/options/family.h"
+#include "core/options/registry.h"
 
 namespace tandem {
 class UpdateRule;  // core/kernels/update.h
@@ -131,11 +131,11 @@ class Optimizer {
 };
 
 // Optimizers by name (optim/registry.h).
-using OptimizerFamily = options::Family<std::unique_ptr<Optimizer>(std::vector<Parameter>)>;
+using OptimizerRegistry = options::Registry<std::unique_ptr<Optimizer>(std::vector<Parameter>)>;
 
 }  // namespace tandem::optim
 
 template <>
-struct tandem::options::Words<tandem::optim::Sparse> {
+struct tandem::options::EnumNames<tandem::optim::Sparse> {
   static constexpr std::array values{"exact", "lazy", "off"};
 };

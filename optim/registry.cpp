@@ -7,12 +7,12 @@ namespace tandem::optim {
 namespace {
 
 template <class... Optimizers>
-std::vector<OptimizerFamily::Entry> entries_of(TypeList<Optimizers...>) {
+std::vector<OptimizerRegistry::Entry> entries_of(TypeList<Optimizers...>) {
   return {Optimizers::entry()...};
 }
 
 struct AddedOptimizers {
-  std::vector<OptimizerFamily::Entry> entries = entries_of(AllOptimizers{});
+  std::vector<OptimizerRegistry::Entry> entries = entries_of(AllOptimizers{});
   bool asked_for = false;
 };
 
@@ -23,14 +23,14 @@ AddedOptimizers& known() {
 
 }  // namespace
 
-const OptimizerFamily& optimizers() {
+const OptimizerRegistry& optimizers() {
   known().asked_for = true;
-  static const OptimizerFamily family({.what = "optimizer", .help = "update rule", .fallback = "sgd"},
-                                      known().entries);
+  static const OptimizerRegistry family({.what = "optimizer", .help = "update rule", .fallback = "sgd"},
+                                        known().entries);
   return family;
 }
 
-void add_optimizer(OptimizerFamily::Entry entry) {
+void add_optimizer(OptimizerRegistry::Entry entry) {
   ensure(!known().asked_for, "optimizer", "{} is added after optimizers were asked for", entry.name);
   known().entries.push_back(std::move(entry));
 }

@@ -7,16 +7,16 @@
 #include <string_view>
 #include <vector>
 
-#include "core/options/family.h"
+#include "core/options/registry.h"
 #include "optim/optimizer.h"
 
 namespace tandem::optim {
 
 // Those of optim/all_optimizers.h in that order, and those that were added; without a name it is sgd.
-const OptimizerFamily& optimizers();
+const OptimizerRegistry& optimizers();
 // Makes an optimizer of one's own known, before anything has asked for optimizers(): a program that calls
 // this and then does what `tandem` does has it in configurations. Throws InternalError afterwards.
-void add_optimizer(OptimizerFamily::Entry entry);
+void add_optimizer(OptimizerRegistry::Entry entry);
 
 // Throws UserError for an unknown name (with the nearest), an option the optimizer does not take, a value out
 // of range.
@@ -36,8 +36,8 @@ struct OptimizerFacts {
 // The entry of an optimizer that is made from `Options`; `describe` adds its own keys to those that every
 // optimizer has (lr, weight_decay, groups).
 template <class Made, class Options>
-OptimizerFamily::Entry optimizer_entry(const OptimizerFacts& facts,
-                                       const std::function<void(options::Describe<Options>&)>& describe) {
+OptimizerRegistry::Entry optimizer_entry(const OptimizerFacts& facts,
+                                         const std::function<void(options::Describe<Options>&)>& describe) {
   options::Describe<Options> keys;
   keys.key("lr", &Options::lr, "learning rate, which the schedule scales",
            {.min = 0.0, .max = 1e6, .keyword = "auto", .fallback = facts.lr})
@@ -50,7 +50,7 @@ OptimizerFamily::Entry optimizer_entry(const OptimizerFacts& facts,
              "exact, where the weights are the same to the bit; lazy, always, so that such rows keep their "
              "moments and are not decayed; off, never");
   keys.key("groups", &Options::groups, "parameters with values of their own");
-  return OptimizerFamily::entry<Options>(
+  return OptimizerRegistry::entry<Options>(
       facts.name, facts.help, keys, [](const Options& options, std::vector<Parameter> parameters) {
         return std::unique_ptr<Optimizer>(std::make_unique<Made>(std::move(parameters), options));
       });

@@ -14,8 +14,8 @@ std::vector<Moment> moments_of(const RmspropOptions& options) {
 }
 }  // namespace
 
-const OptimizerFamily::Entry& Rmsprop::entry() {
-  static const OptimizerFamily::Entry entry = optimizer_entry<Rmsprop, RmspropOptions>(
+const OptimizerRegistry::Entry& Rmsprop::entry() {
+  static const OptimizerRegistry::Entry entry = optimizer_entry<Rmsprop, RmspropOptions>(
       {.name = "rmsprop", .help = "gradients over their running root mean square", .lr = 1e-2},
       [](options::Describe<RmspropOptions>& keys) {
         keys.key("momentum", &RmspropOptions::momentum, "share of the last update kept",

@@ -25,7 +25,7 @@ struct RmspropOptions {
 
 class Rmsprop : public Optimizer {
  public:
-  static const OptimizerFamily::Entry& entry();
+  static const OptimizerRegistry::Entry& entry();
   explicit Rmsprop(std::vector<Parameter> parameters, const RmspropOptions& options = {});
 };
 

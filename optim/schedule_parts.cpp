@@ -42,11 +42,11 @@ Schedule preceded(double lr, Warmup warmup, Schedule::Function rate) {
           }};
 }
 
-std::int64_t in_steps(double epochs, const Course& course) {
+std::int64_t in_steps(double epochs, const ScheduleContext& course) {
   return std::llround(epochs * static_cast<double>(course.steps_per_epoch));
 }
 
-std::int64_t counted(double count, Unit unit, const Course& course) {
+std::int64_t counted(double count, Unit unit, const ScheduleContext& course) {
   return std::max<std::int64_t>(unit == Unit::steps ? std::llround(count) : in_steps(count, course), 1);
 }
 

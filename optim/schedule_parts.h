@@ -17,7 +17,7 @@ enum class Unit : std::uint8_t { epochs, steps };
 }  // namespace tandem::optim
 
 template <>
-struct tandem::options::Words<tandem::optim::Unit> {
+struct tandem::options::EnumNames<tandem::optim::Unit> {
   static constexpr std::array values{"epochs", "steps"};
 };
 
@@ -31,13 +31,13 @@ Schedule multiplied(double lr, Warmup warmup, Schedule::Function rate);
 // For schedules that end: `rate` is a function of the step since the warm-up.
 Schedule preceded(double lr, Warmup warmup, Schedule::Function rate);
 
-std::int64_t in_steps(double epochs, const Course& course);
+std::int64_t in_steps(double epochs, const ScheduleContext& course);
 // At least 1.
-std::int64_t counted(double count, Unit unit, const Course& course);
+std::int64_t counted(double count, Unit unit, const ScheduleContext& course);
 
 // The entries of schedules that lie in files of their own, for schedules().
-ScheduleFamily::Entry inverse_sqrt_entry();
-ScheduleFamily::Entry late_steps_entry();
+ScheduleRegistry::Entry inverse_sqrt_entry();
+ScheduleRegistry::Entry late_steps_entry();
 
 template <class Options>
 void describe_unit(options::Describe<Options>& keys, const char* of = "what `every` and `milestones` count") {

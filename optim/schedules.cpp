@@ -5,7 +5,7 @@
 #include "optim/schedule_parts.h"
 
 template <>
-struct tandem::options::Words<tandem::optim::WarmupForm> {
+struct tandem::options::EnumNames<tandem::optim::WarmupForm> {
   static constexpr std::array values{"linear", "exponential"};
 };
 
@@ -13,7 +13,7 @@ namespace tandem::optim {
 
 namespace {
 
-using Entry = ScheduleFamily::Entry;
+using Entry = ScheduleRegistry::Entry;
 
 template <class Options>
 void describe_every(options::Describe<Options>& keys) {
@@ -57,9 +57,11 @@ namespace {
 struct ConstantOptions {};
 
 Entry constant_entry() {
-  return ScheduleFamily::entry<ConstantOptions>(
-      "constant", "the same rate throughout", options::Describe<ConstantOptions>(),
-      [](const ConstantOptions&, const Course& course) { return constant(course.lr, course.warmup); });
+  return ScheduleRegistry::entry<ConstantOptions>("constant", "the same rate throughout",
+                                                  options::Describe<ConstantOptions>(),
+                                                  [](const ConstantOptions&, const ScheduleContext& course) {
+                                                    return constant(course.lr, course.warmup);
+                                                  });
 }
 
 }  // namespace
@@ -93,9 +95,9 @@ Entry step_entry() {
            "where the first drop is; auto: `every` from the start (4 with every 1: epochs 1 to 4 at the full "
            "rate, each after them × gamma)",
            {.min = 0.0, .max = 1e9, .open_min = true, .keyword = "auto"});
-  return ScheduleFamily::entry<StepDecayOptions>(
+  return ScheduleRegistry::entry<StepDecayOptions>(
       "step", "× gamma every so many steps", describe_gamma(keys),
-      [](const StepDecayOptions& o, const Course& course) {
+      [](const StepDecayOptions& o, const ScheduleContext& course) {
         const std::int64_t every = counted(o.every, o.unit, course);
         return step(course.lr, every, o.gamma, course.warmup,
                     o.first ? counted(*o.first, o.unit, course) : every);
@@ -135,14 +137,13 @@ Entry multi_step_entry() {
             [](const MultiStepOptions& o) { return std::ranges::is_sorted(o.milestones); })
       .rule("milestones", "required by multi_step",
             [](const MultiStepOptions& o) { return !o.milestones.empty(); });
-  return ScheduleFamily::entry<MultiStepOptions>("multi_step", "× gamma at given steps", describe_gamma(keys),
-                                                 [](const MultiStepOptions& o, const Course& course) {
-                                                   std::vector<std::int64_t> milestones;
-                                                   for (const double milestone : o.milestones)
-                                                     milestones.push_back(counted(milestone, o.unit, course));
-                                                   return multi_step(course.lr, std::move(milestones),
-                                                                     o.gamma, course.warmup);
-                                                 });
+  return ScheduleRegistry::entry<MultiStepOptions>(
+      "multi_step", "× gamma at given steps", describe_gamma(keys),
+      [](const MultiStepOptions& o, const ScheduleContext& course) {
+        std::vector<std::int64_t> milestones;
+        for (const double milestone : o.milestones) milestones.push_back(counted(milestone, o.unit, course));
+        return multi_step(course.lr, std::move(milestones), o.gamma, course.warmup);
+      });
 }
 
 }  // namespace
@@ -169,9 +170,9 @@ struct ExponentialOptions {
 Entry exponential_entry() {
   options::Describe<ExponentialOptions> keys;
   describe_every(keys);
-  return ScheduleFamily::entry<ExponentialOptions>(
+  return ScheduleRegistry::entry<ExponentialOptions>(
       "exponential", "× gamma per step (or per `every` steps), continuously", describe_gamma(keys),
-      [](const ExponentialOptions& o, const Course& course) {
+      [](const ExponentialOptions& o, const ScheduleContext& course) {
         return exponential(course.lr, o.gamma, counted(o.every, o.unit, course), course.warmup);
       });
 }
@@ -200,9 +201,9 @@ struct PolynomialOptions {
 Entry polynomial_entry() {
   options::Describe<PolynomialOptions> keys;
   keys.key("power", &PolynomialOptions::power, "exponent of the decay", {.min = 0.0, .max = 100.0});
-  return ScheduleFamily::entry<PolynomialOptions>(
+  return ScheduleRegistry::entry<PolynomialOptions>(
       "polynomial", "down to end_lr as a power of the steps left", describe_end(keys),
-      [](const PolynomialOptions& o, const Course& course) {
+      [](const PolynomialOptions& o, const ScheduleContext& course) {
         return polynomial(course.lr, course.steps, o.power, o.end_lr, course.warmup);
       });
 }
@@ -228,9 +229,9 @@ struct CosineOptions {
 
 Entry cosine_entry() {
   options::Describe<CosineOptions> keys;
-  return ScheduleFamily::entry<CosineOptions>(
+  return ScheduleRegistry::entry<CosineOptions>(
       "cosine", "down to end_lr along half a cosine", describe_end(keys),
-      [](const CosineOptions& o, const Course& course) {
+      [](const CosineOptions& o, const ScheduleContext& course) {
         return cosine(course.lr, course.steps, o.end_lr, course.warmup);
       });
 }
@@ -266,7 +267,7 @@ Schedule one_cycle(double lr, std::int64_t steps, OneCycle shape, Warmup warmup)
 namespace {
 
 Entry one_cycle_entry() {
-  return ScheduleFamily::entry<OneCycle>(
+  return ScheduleRegistry::entry<OneCycle>(
       "one_cycle", "up from a low rate and down to a lower one",
       options::Describe<OneCycle>()
           .key("rise", &OneCycle::rise, "share of the run at which the rate is highest",
@@ -277,7 +278,7 @@ Entry one_cycle_entry() {
                {.min = 1.0, .max = 1e12})
           .key("linear", &OneCycle::linear, "straight lines instead of cosines")
           .key("three_phase", &OneCycle::three_phase, "fall symmetrically first, then to the end"),
-      [](const OneCycle& o, const Course& course) {
+      [](const OneCycle& o, const ScheduleContext& course) {
         return one_cycle(course.lr, course.steps, o, course.warmup);
       });
 }
@@ -286,8 +287,8 @@ Entry one_cycle_entry() {
 
 // ---- All of them
 
-const ScheduleFamily& schedules() {
-  static const ScheduleFamily family(
+const ScheduleRegistry& schedules() {
+  static const ScheduleRegistry family(
       {.what = "schedule", .help = "course of the learning rate over the run", .fallback = "constant"},
       {constant_entry(), step_entry(), multi_step_entry(), exponential_entry(), polynomial_entry(),
        cosine_entry(), one_cycle_entry(), inverse_sqrt_entry(), late_steps_entry()});
@@ -320,7 +321,7 @@ const options::Schema& ScheduleOptions::schema() {
   return schema;
 }
 
-Schedule make_schedule(const ScheduleOptions& options, Course course) {
+Schedule make_schedule(const ScheduleOptions& options, ScheduleContext course) {
   course.steps = std::max<std::int64_t>(course.steps, 1);
   const std::int64_t warmup = options.warmup_steps + in_steps(options.warmup_epochs, course);
   require(warmup == 0 || warmup < course.steps, "",

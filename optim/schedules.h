@@ -18,7 +18,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/options/family.h"
+#include "core/options/registry.h"
 #include "optim/plateau.h"
 
 namespace tandem::optim {
@@ -97,17 +97,17 @@ Schedule late_steps(double lr, const LateSteps& shape, Warmup warmup = {});
 // ---- By name, for configurations ----
 
 // The run that a schedule is for.
-struct Course {
+struct ScheduleContext {
   double lr = 0.0;
   std::int64_t steps = 1;            // of the run
   std::int64_t steps_per_epoch = 1;  // for what is counted in epochs
   Warmup warmup{};
 };
 
-using ScheduleFamily = options::Family<Schedule(const Course&)>;
+using ScheduleRegistry = options::Registry<Schedule(const ScheduleContext&)>;
 
 // All schedules; without a name it is constant.
-const ScheduleFamily& schedules();
+const ScheduleRegistry& schedules();
 
 // What a configuration says: a schedule with its options, and the warm-up that any of them takes.
 struct ScheduleOptions {
@@ -122,6 +122,6 @@ struct ScheduleOptions {
 
 // `course` has no warm-up. Throws UserError for a warm-up that is not shorter than the run, and as the
 // schedules do.
-Schedule make_schedule(const ScheduleOptions& options, Course course);
+Schedule make_schedule(const ScheduleOptions& options, ScheduleContext course);
 
 }  // namespace tandem::optim

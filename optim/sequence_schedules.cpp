@@ -20,10 +20,10 @@ struct InverseSqrtOptions {};
 
 }  // namespace
 
-ScheduleFamily::Entry inverse_sqrt_entry() {
-  return ScheduleFamily::entry<InverseSqrtOptions>(
+ScheduleRegistry::Entry inverse_sqrt_entry() {
+  return ScheduleRegistry::entry<InverseSqrtOptions>(
       "inverse_sqrt", "lr·√(warmup_steps / step) after the warm-up, which it needs",
-      options::Describe<InverseSqrtOptions>(), [](const InverseSqrtOptions&, const Course& course) {
+      options::Describe<InverseSqrtOptions>(), [](const InverseSqrtOptions&, const ScheduleContext& course) {
         require(course.warmup.steps > 0, "",
                 "schedule: inverse_sqrt falls from the end of a warm-up on and has none; give "
                 "schedule.warmup_steps or warmup_epochs");
@@ -56,7 +56,7 @@ struct LateStepsOptions {
 };
 
 // The drops share what is left of the run after the first of them, unless `every` says otherwise.
-LateSteps shape_of(const LateStepsOptions& o, const Course& course) {
+LateSteps shape_of(const LateStepsOptions& o, const ScheduleContext& course) {
   LateSteps shape{.drops = o.drops, .gamma = o.gamma};
   shape.begin =
       std::max<std::int64_t>(static_cast<std::int64_t>(o.begin * static_cast<double>(course.steps)), 1);
@@ -68,7 +68,7 @@ LateSteps shape_of(const LateStepsOptions& o, const Course& course) {
 
 }  // namespace
 
-ScheduleFamily::Entry late_steps_entry() {
+ScheduleRegistry::Entry late_steps_entry() {
   options::Describe<LateStepsOptions> keys;
   keys.key("begin", &LateStepsOptions::begin, "share of the run after which the rate drops first",
            {.min = 0.0, .max = 1.0})
@@ -77,9 +77,9 @@ ScheduleFamily::Entry late_steps_entry() {
   keys.key("every", &LateStepsOptions::every,
            "from one drop to the next; auto: the drops divide the rest of the run evenly",
            {.min = 0.0, .max = 1e9, .open_min = true, .keyword = "auto"});
-  return ScheduleFamily::entry<LateStepsOptions>(
+  return ScheduleRegistry::entry<LateStepsOptions>(
       "late_steps", "the same rate for most of the run, then × gamma a few times (GNMT)",
-      describe_gamma(keys), [](const LateStepsOptions& o, const Course& course) {
+      describe_gamma(keys), [](const LateStepsOptions& o, const ScheduleContext& course) {
         return late_steps(course.lr, shape_of(o, course), course.warmup);
       });
 }

@@ -5,8 +5,8 @@
 
 namespace tandem::optim {
 
-const OptimizerFamily::Entry& Sgd::entry() {
-  static const OptimizerFamily::Entry entry = optimizer_entry<Sgd, SgdOptions>(
+const OptimizerRegistry::Entry& Sgd::entry() {
+  static const OptimizerRegistry::Entry entry = optimizer_entry<Sgd, SgdOptions>(
       {.name = "sgd", .help = "stochastic gradient descent, with momentum or Nesterov's", .lr = 1e-3},
       [](options::Describe<SgdOptions>& keys) {
         keys.key("momentum", &SgdOptions::momentum, "share of the last update kept",

@@ -21,7 +21,7 @@ struct SgdOptions {
 
 class Sgd : public Optimizer {
  public:
-  static const OptimizerFamily::Entry& entry();
+  static const OptimizerRegistry::Entry& entry();
   explicit Sgd(std::vector<Parameter> parameters, const SgdOptions& options = {});
 };
 

@@ -110,9 +110,9 @@ class Step {
   }
 
   // From the next step on, until it is set again: the gradient of the parameter of slot i of buffers() comes
-  // to 2^log2_scales[i] times the loss scale, because backward is so (amp/scale_borders.h), and who divides
-  // by the loss scale divides by that. What was recorded holds what was set then. No part of state(). Throws
-  // UserError within a step, for another number of slots, beyond ±126, and with ScalerScope::loss.
+  // to 2^log2_scales[i] times the loss scale, because backward is so (amp/segmented_loss_scale.h), and who
+  // divides by the loss scale divides by that. What was recorded holds what was set then. No part of state().
+  // Throws UserError within a step, for another number of slots, beyond ±126, and with ScalerScope::loss.
   void set_segment_scales(std::span<const int> log2_scales);
   // From the next step on, until it is set again: see RateFactor. No part of state().
   void set_rate_factor(const RateFactor& factor) { rates_.set_factor(factor); }

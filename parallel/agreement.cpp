@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "parallel/last_words.h"
+#include "parallel/abort_message.h"
 
 namespace tandem::parallel {
 

@@ -5,7 +5,7 @@
 
 #include "core/backend.h"
 #include "core/error.h"
-#include "parallel/patience.h"
+#include "parallel/deadline.h"
 
 namespace tandem::parallel {
 
@@ -30,7 +30,7 @@ class DeviceWork final : public Pending::Work {
 
   bool test() override { return backend_.event_done(event_); }
   void wait(double deadline_s) override {
-    Patience patience(deadline_s);
+    Deadline patience(deadline_s);
     while (!test()) {
       if (patience.over())
         throw RankError("wait", fmt::format("the device has not ended after {:.3g} s", patience.waited_s()),

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "parallel/last_words.h"
+#include "parallel/abort_message.h"
 
 namespace tandem::parallel {
 
@@ -18,7 +18,7 @@ void put(const ConstElements& from, const Elements& to) {
 std::string OneProcess::description() const { return "one process"; }
 
 void OneProcess::abort(std::string_view message, int exit_code) {
-  say_last_words(words_of_rank(0, 1, message));
+  write_abort_message(words_of_rank(0, 1, message));
   std::_Exit(exit_code);
 }
 

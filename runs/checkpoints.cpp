@@ -17,7 +17,7 @@
 #include "files/json_text.h"
 #include "files/write.h"
 #include "models/weights.h"
-#include "runs/course_state.h"
+#include "runs/schedule_state.h"
 
 namespace tandem::runs {
 

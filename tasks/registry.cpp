@@ -14,7 +14,7 @@ namespace tandem::tasks {
 namespace {
 
 struct Added {
-  std::vector<FamilyOfTasks::Entry> entries;
+  std::vector<TaskRegistry::Entry> entries;
   bool asked_for = false;
 };
 
@@ -23,25 +23,25 @@ Added& added() {
   return added;
 }
 
-std::vector<FamilyOfTasks::Entry> all_entries() {
-  std::vector<FamilyOfTasks::Entry> entries{
+std::vector<TaskRegistry::Entry> all_entries() {
+  std::vector<TaskRegistry::Entry> entries{
       classification_family(), segmentation_family(),        detection_family(),  gan_family(),
       language_family(),       text_classification_family(), translation_family()};
-  for (FamilyOfTasks::Entry& entry : added().entries) entries.push_back(std::move(entry));
+  for (TaskRegistry::Entry& entry : added().entries) entries.push_back(std::move(entry));
   added().asked_for = true;
   return entries;
 }
 
 }  // namespace
 
-const FamilyOfTasks& families() {
-  static const FamilyOfTasks all(
+const TaskRegistry& families() {
+  static const TaskRegistry all(
       {.what = "task", .help = "what is learnt", .fallback = "classification", .discriminator = "task"},
       all_entries());
   return all;
 }
 
-void add_family(FamilyOfTasks::Entry entry) {
+void add_family(TaskRegistry::Entry entry) {
   ensure(!added().asked_for, "task", "family {} is added after families were asked for", entry.name);
   added().entries.push_back(std::move(entry));
 }

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "core/options/family.h"
+#include "core/options/registry.h"
 #include "data/labelled_set.h"
 #include "data/loading.h"
 #include "tasks/task.h"
@@ -23,9 +23,9 @@ struct Context {
 };
 
 // A task that has yet to be made: a family with its options, checked.
-class Recipe {
+class TaskFactory {
  public:
-  virtual ~Recipe() = default;
+  virtual ~TaskFactory() = default;
   // What evaluations say.
   virtual const MetricKinds& metrics() const = 0;
   // Reads what the options name. Throws UserError for what is missing or wrong.
@@ -39,12 +39,12 @@ class Recipe {
   virtual std::unique_ptr<Task> make(DataPtr data) const = 0;
 };
 
-using FamilyOfTasks = options::Family<std::unique_ptr<Recipe>(const Context&)>;
+using TaskRegistry = options::Registry<std::unique_ptr<TaskFactory>(const Context&)>;
 
 // In the order documents list them; without a name it is classification.
-const FamilyOfTasks& families();
+const TaskRegistry& families();
 // Makes a family of one's own known, before anything has asked for families(): a program that calls this and
 // then does what `tandem` does has it in configurations. Throws InternalError afterwards.
-void add_family(FamilyOfTasks::Entry entry);
+void add_family(TaskRegistry::Entry entry);
 
 }  // namespace tandem::tasks

@@ -24,7 +24,7 @@ datasets::DatasetPtr SampleSplits::of(const std::string& split) const {
   ensure(data_->is_open(), "data", "{} is only described", data_->info().name);
   const datasets::Splits& splits = data_->splits();
   if (split == "test") return splits.test;
-  if (split == "train" && few())
+  if (split == "train" && is_overfit_run())
     return first_samples(splits.train, loading_.overfit_batches * loading_.batch_size);
   if (split == "train") return splits.train;
   require(splits.validation != nullptr, "",
@@ -34,7 +34,7 @@ datasets::DatasetPtr SampleSplits::of(const std::string& split) const {
 
 std::vector<datasets::TransformSpec> SampleSplits::kept(
     std::span<const datasets::TransformSpec> augment) const {
-  if (few()) return datasets::evaluation_transforms(augment);
+  if (is_overfit_run()) return datasets::evaluation_transforms(augment);
   return {augment.begin(), augment.end()};
 }
 
@@ -49,7 +49,7 @@ datasets::SourcePtr SampleSplits::training_source(std::span<const datasets::Tran
   const Index samples = dataset->size();
   const Index size = batch_size > 0 ? std::min(batch_size, samples) : loading_.batch_size;
   datasets::SampleOptions options{.batch_size = size,
-                                  .shuffle = loading_.shuffle && !few(),
+                                  .shuffle = loading_.shuffle && !is_overfit_run(),
                                   .drop_last = (loading_.drop_last || batch_size > 0) && samples >= size,
                                   .seed = seed_,
                                   .device = device,

@@ -20,10 +20,10 @@ class SampleSplits {
       : data_(std::move(data)), loading_(loading), seed_(seed) {}
 
   // Whether the first batches are all there is (data.overfit_batches).
-  bool few() const { return loading_.overfit_batches > 0; }
+  bool is_overfit_run() const { return loading_.overfit_batches > 0; }
   // The split that chooses the best epoch, see Task::validation_split.
   std::string validation_split() const {
-    return few() ? "train" : data_->splits().validation ? "validation" : "test";
+    return is_overfit_run() ? "train" : data_->splits().validation ? "validation" : "test";
   }
   // Throws InternalError when the data is only described, UserError when there is no such split.
   datasets::DatasetPtr of(const std::string& split) const;

@@ -22,7 +22,7 @@
 #include "nn/module.h"
 #include "optim/step/micro_batches.h"
 #include "tasks/breakdown.h"
-#include "tasks/carry.h"
+#include "tasks/carried_state.h"
 #include "tasks/metrics.h"
 #include "tasks/record.h"
 
@@ -67,31 +67,31 @@ class Data {
 struct Artifact {
   std::string file;  // within the run directory
   std::string contents;
-  bool kept =
-      false;  // one for every evaluation: the epoch is put before the extension; else the newest stays
+  bool kept = false;  // one for each evaluation, the epoch before the extension; else only the newest
 };
 
 // Gathers figures over the batches of one pass; every sample weighs the same, whatever its batch.
 //
-// Processes can share a pass, each with an evaluation made alike: every batch is measured by one of them, and
-// one takes the records of all. Its figures and files are to the bit those of a process that does everything.
+// A pass can be distributed: each process has an evaluation made alike, each batch goes through the model in
+// one process, and one process accumulates the records of all. Metrics and files are bit-identical to those
+// of a single-process evaluation.
 class Evaluation {
  public:
   virtual ~Evaluation() = default;
-  // Runs the model on the batch, in the mode and the precision that are active, and says what `take` needs of
-  // it. Depends on the batch alone, Batch::first included, and on what was carried; nothing is counted.
-  virtual Record measure(const datasets::Batch& batch) = 0;
-  // Counts a batch that this process or another one measured; of all batches of the pass, in their order.
-  // Runs no model. Throws InternalError for a record that is not whole, after which there are no figures.
-  virtual void take(std::span<const std::byte> record) = 0;
-  void add(const datasets::Batch& batch) { take(measure(batch)); }
-  // Whether something is carried from batch to batch: who measures some of them passes by those in between,
-  // all in their order.
+  // Runs the model on the batch, in the mode and the precision that are active, and X  // it. Depends on the
+  // batch alone, Batch::first included, and on what was carried; nothing is counted.
+  virtual Record forward(const datasets::Batch& batch) = 0;
+  // Adds the record of a batch, of this process or another. Called for all batches of the pass in their
+  // order; runs no model. Throws InternalError for an incomplete record, after which there are no metrics.
+  virtual void accumulate(std::span<const std::byte> record) = 0;
+  void add(const datasets::Batch& batch) { accumulate(forward(batch)); }
+  // Whether state is carried from batch to batch: then every process sees all batches in their order, and
+  // skips those of other processes.
   virtual bool carries() const { return false; }
-  // Of a batch that another process measures, what later ones need.
-  virtual void pass_by(const datasets::Batch&) {}
+  // Advances the carried state past a batch of another process.
+  virtual void skip(const datasets::Batch&) {}
 
-  // All below are of what was taken, and run no model.
+  // All below describe the accumulated records and run no model.
   virtual Metrics metrics() const = 0;
   // More than figures, where asked for: as members of an object, and as files.
   virtual Json details() const;
@@ -138,13 +138,13 @@ struct Phase {
 // Which loss is asked for, and what passes from one micro-batch to the next.
 struct LossContext {
   std::size_t phase = 0;
-  int loss = 0;            // of the phase's
-  Carry* carry = nullptr;  // absent: the stream begins here, and nobody asks for what comes after
+  int loss = 0;                   // of the phase's
+  CarriedState* carry = nullptr;  // absent: the stream begins here, and nobody asks for what comes after
   OutputsReady ready{};
 
   // As Carry has them.
   Tensor carried(std::string_view name) const { return carry ? carry->find(name) : Tensor(); }
-  void carry_on(std::string_view name, const Tensor& value) const {
+  void set_carried(std::string_view name, const Tensor& value) const {
     if (carry) carry->set(name, value.detach());
   }
 };
@@ -202,7 +202,7 @@ class Task {
   virtual std::string validation_split() const = 0;
   // Fields as training gets them, of samples that were made up from a seed, or with `device` shapes of
   // nothing.
-  virtual datasets::Batch made_up(Index samples, std::uint64_t seed, Device device) const = 0;
+  virtual datasets::Batch synthetic_batch(Index samples, std::uint64_t seed, Device device) const = 0;
 
   // Throws UserError for details that this data cannot have.
   virtual std::unique_ptr<Evaluation> evaluation(bool details = false) = 0;

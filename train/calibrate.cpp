@@ -111,7 +111,7 @@ amp::Calibration calibrate_made_up(const config::Loaded& loaded, Device device) 
   const auto task = config::make_task(loaded, runs::describe_data(config));
   auto seed = static_cast<std::uint64_t>(config.seed);
   return calibrate_on(config, *task, device,
-                      [&] { return task->made_up(config.data.batch_size, seed++, device); });
+                      [&] { return task->synthetic_batch(config.data.batch_size, seed++, device); });
 }
 
 nlohmann::ordered_json to_json(const amp::Calibration& calibration) {
@@ -133,8 +133,8 @@ nlohmann::ordered_json to_json(const amp::Calibration& calibration) {
   return json;
 }
 
-std::vector<amp::ScaleBorders::Segment> segments_in(const std::string& text, const std::string& file) {
-  std::vector<amp::ScaleBorders::Segment> segments;
+std::vector<amp::SegmentedLossScale::Segment> segments_in(const std::string& text, const std::string& file) {
+  std::vector<amp::SegmentedLossScale::Segment> segments;
   try {
     const auto json = nlohmann::json::parse(text);
     const auto found = json.find("segments");
@@ -154,7 +154,7 @@ std::vector<amp::ScaleBorders::Segment> segments_in(const std::string& text, con
   return segments;
 }
 
-void set_segments(optim::Step& step, const amp::ScaleBorders& borders) {
+void set_segments(optim::Step& step, const amp::SegmentedLossScale& borders) {
   std::vector<int> scales;
   for (const optim::FlatBuffers::Slot& slot : step.buffers().slots())
     scales.push_back(borders.log2_scale_of(slot.parameter));

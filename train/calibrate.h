@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "amp/calibration.h"
-#include "amp/scale_borders.h"
+#include "amp/segmented_loss_scale.h"
 #include "config/load.h"
 #include "optim/step.h"
 #include "tasks/task.h"
@@ -25,8 +25,8 @@ amp::Calibration calibrate_made_up(const config::Loaded& loaded, Device device);
 nlohmann::ordered_json to_json(const amp::Calibration& calibration);
 // The segments of what to_json() wrote, each relative to the first. Throws UserError, naming `file`, where
 // there are none, or it is damaged.
-std::vector<amp::ScaleBorders::Segment> segments_in(const std::string& text, const std::string& file);
+std::vector<amp::SegmentedLossScale::Segment> segments_in(const std::string& text, const std::string& file);
 // Hands a step what every parameter's gradients are scaled by beside the loss scale.
-void set_segments(optim::Step& step, const amp::ScaleBorders& borders);
+void set_segments(optim::Step& step, const amp::SegmentedLossScale& borders);
 
 }  // namespace tandem::train

@@ -61,7 +61,8 @@ std::unique_ptr<tasks::Evaluation> evaluate(tasks::Task& task, datasets::Loader&
   return evaluation;
 }
 
-SharedPass::SharedPass(tasks::Task& task, std::string split, Device device, Ranks& ranks)
+DistributedEvaluation::DistributedEvaluation(tasks::Task& task, std::string split, Device device,
+                                             ProcessGroup& ranks)
     : task_(task), split_(std::move(split)), ranks_(ranks) {
   datasets::SourcePtr source = task.evaluation_source(split_, device);
   batches_ = source->batches(0);
@@ -72,7 +73,7 @@ SharedPass::SharedPass(tasks::Task& task, std::string split, Device device, Rank
   if (source->batches(0) > 0 || all_) loader_ = std::make_unique<datasets::Loader>(std::move(source));
 }
 
-std::optional<Evaluated> SharedPass::run(bool details, const StopRequest& stop) {
+std::optional<Evaluated> DistributedEvaluation::run(bool details, const StopRequest& stop) {
   const EvaluationMode mode(task_.model());
   auto evaluation = task_.evaluation(details);
   if (loader_) loader_->seek({});
@@ -82,15 +83,15 @@ std::optional<Evaluated> SharedPass::run(bool details, const StopRequest& stop) 
     ranks_.together([&] {
       for (int rank = 0; rank < ranks_.size() && number + rank < batches_; ++rank) {
         if (rank == ranks_.rank()) {
-          own = evaluation->measure(loader_->next().value());
+          own = evaluation->forward(loader_->next().value());
         } else if (all_) {
-          evaluation->pass_by(loader_->next().value());
+          evaluation->skip(loader_->next().value());
         }
       }
     });
     const auto records = ranks_.communicator().gather_bytes(own, ranks_.deadline_s());
     for (std::size_t rank = 0; rank < records.size(); ++rank)
-      if (number + static_cast<Index>(rank) < batches_) evaluation->take(records[rank]);
+      if (number + static_cast<Index>(rank) < batches_) evaluation->accumulate(records[rank]);
   }
   Evaluated evaluated;
   ranks_.together([&] {

@@ -8,7 +8,7 @@
 
 #include "data/loader.h"
 #include "tasks/task.h"
-#include "train/ranks.h"
+#include "train/process_group.h"
 #include "train/signals.h"
 
 namespace tandem::train {
@@ -27,9 +27,9 @@ struct Evaluated {
 
 // A split that ranks evaluate together: each measures a batch in turn, and where something is carried from
 // batch to batch, passes by those of the others. Figures are to the bit those of a process that is alone.
-class SharedPass {
+class DistributedEvaluation {
  public:
-  SharedPass(tasks::Task& task, std::string split, Device device, Ranks& ranks);
+  DistributedEvaluation(tasks::Task& task, std::string split, Device device, ProcessGroup& ranks);
 
   const std::string& split() const { return split_; }
   // As `evaluate`. Ends early, without a result, when any rank was asked to stop before the last batch. What
@@ -39,7 +39,7 @@ class SharedPass {
  private:
   tasks::Task& task_;
   const std::string split_;
-  Ranks& ranks_;
+  ProcessGroup& ranks_;
   Index batches_;                             // of all ranks
   bool all_ = true;                           // the loader has them all, not those of this rank alone
   std::unique_ptr<datasets::Loader> loader_;  // absent when none is for this rank

@@ -73,8 +73,9 @@ Footprint footprint_of(const config::Loaded& loaded, const tasks::DataPtr& data,
   freeze_parameters(config, model);
   describe_parameters(model, footprint);
   // A plan is of ops that some families have on no device of shapes; level O1 takes about as much.
-  const auto precision =
-      config.precision.plan ? std::make_unique<amp::Plan>(precision_of(config)) : make_plan(loaded, model);
+  const auto precision = config.precision.plan
+                             ? std::make_unique<amp::ResolvedPrecision>(precision_of(config))
+                             : make_plan(loaded, model);
   optim::StepOptions of_step = step_options(config);
   of_step.update_parts = update_parts;
   Learners learners(*task, loaded, of_step, [](double lr) { return optim::constant(lr); });
@@ -84,7 +85,7 @@ Footprint footprint_of(const config::Loaded& loaded, const tasks::DataPtr& data,
 
   footprint.batch = config.data.batch_size;
   if (data->training_samples() > 0) footprint.batch = std::min(footprint.batch, data->training_samples());
-  const datasets::Batch batch = task->made_up(footprint.batch, 0, kShapes);
+  const datasets::Batch batch = task->synthetic_batch(footprint.batch, 0, kShapes);
   const amp::Autocast autocast(*precision);
   for (std::size_t phase = 0; phase < learners.size(); ++phase)
     learners[phase].step->backward(

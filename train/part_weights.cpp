@@ -22,7 +22,7 @@ std::optional<double> unit_of_parts(const tasks::Task& task, const datasets::Sou
                                     int micro_batches) {
   const PartCounts counts = task.part_counts();
   if (shards == 1 && (micro_batches == 1 || counts != PartCounts::measured)) return std::nullopt;
-  const datasets::Division first{.parts = shards, .first = 0, .count = 1};
+  const datasets::ShardSpec first{.parts = shards, .first = 0, .count = 1};
   if (counts == PartCounts::samples) return static_cast<double>(first.most(source->layout().samples()));
   const auto batch = datasets::Loader(source).next();
   const double divisor = part_weight(task, *batch).divisor;

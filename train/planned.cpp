@@ -102,8 +102,9 @@ void with_forward(const config::Loaded& loaded, const tasks::DataPtr& data, std:
   freeze_parameters(loaded.config, model);
   Index size = planned_batch(loaded, data);
   if (most_samples > 0) size = std::min(size, most_samples);
-  const datasets::Batch batch = task->made_up(size, static_cast<std::uint64_t>(loaded.config.seed), {});
-  tasks::Carry carry;
+  const datasets::Batch batch =
+      task->synthetic_batch(size, static_cast<std::uint64_t>(loaded.config.seed), {});
+  tasks::CarriedState carry;
   use(model, [&] {
     return loss_of_phase(*task, phase, batch, {.seed = static_cast<std::uint64_t>(loaded.config.seed)},
                          &carry);

@@ -190,11 +190,11 @@ optim::Schedule make_schedule(const config::Config& config, double lr, std::int6
 
 amp::Precision precision_of(const config::Config& config) { return config::precision_of(config.precision); }
 
-std::unique_ptr<amp::Plan> make_plan(const config::Loaded& loaded, nn::Module& model) {
+std::unique_ptr<amp::ResolvedPrecision> make_plan(const config::Loaded& loaded, nn::Module& model) {
   if (const std::string text = plan_text_of(loaded); !text.empty())
-    return std::make_unique<amp::Plan>(planned_types(loaded, text, model));
+    return std::make_unique<amp::ResolvedPrecision>(planned_types(loaded, text, model));
   try {
-    return std::make_unique<amp::Plan>(precision_of(loaded.config), model);
+    return std::make_unique<amp::ResolvedPrecision>(precision_of(loaded.config), model);
   } catch (const options::OptionError& error) {
     const std::string path = options::joined("precision", error.path());
     throw UserError("",

@@ -34,7 +34,7 @@ void require_best(const config::Loaded& loaded, const tasks::Task& task) {
 // Why a step on so many samples is refused; nothing when it is not.
 std::optional<std::string> refusal(tasks::Task& task, Index samples, std::int64_t seed) {
   try {
-    const datasets::Batch batch = task.made_up(samples, 0, kShapes);
+    const datasets::Batch batch = task.synthetic_batch(samples, 0, kShapes);
     for (std::size_t phase = 0; phase < task.phases().size(); ++phase)
       loss_of_phase(task, phase, batch, {.seed = static_cast<std::uint64_t>(seed)});
   } catch (const UserError& error) {

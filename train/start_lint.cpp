@@ -16,8 +16,8 @@ constexpr Index kShareOfBatch = 8, kFewest = 2;
 
 }  // namespace
 
-std::vector<amp::LintLine> lint_of(tasks::Task& task, const amp::Plan& plan, const config::Config& config,
-                                   Device device) {
+std::vector<amp::LintLine> lint_of(tasks::Task& task, const amp::ResolvedPrecision& plan,
+                                   const config::Config& config, Device device) {
   const Index whole = config.data.batch_size;
   const Index samples = std::min(whole, std::max(kFewest, whole / kShareOfBatch));
   std::vector<amp::LintLine> lines;

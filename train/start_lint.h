@@ -14,7 +14,7 @@ namespace tandem::train {
 // f32 and under `plan`. The model's weights, statistics and gradients stay as they are, and no random number
 // of a run is drawn. Where such a batch cannot be had, or the model does not take it, there are no lines: the
 // first step says why.
-std::vector<amp::LintLine> lint_of(tasks::Task& task, const amp::Plan& plan, const config::Config& config,
-                                   Device device);
+std::vector<amp::LintLine> lint_of(tasks::Task& task, const amp::ResolvedPrecision& plan,
+                                   const config::Config& config, Device device);
 
 }  // namespace tandem::train

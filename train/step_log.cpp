@@ -40,7 +40,7 @@ std::optional<amp::Overflow> overflow_in(std::span<const std::byte> record) {
 }
 
 // The finding of the first rank that has one, with its number.
-std::optional<amp::Overflow> first_of_ranks(Ranks& ranks, const std::optional<amp::Overflow>& own) {
+std::optional<amp::Overflow> first_of_ranks(ProcessGroup& ranks, const std::optional<amp::Overflow>& own) {
   if (!ranks.several()) return own;
   const auto records = ranks.communicator().all_gather_bytes(to_record(own), ranks.deadline_s());
   for (std::size_t rank = 0; rank < records.size(); ++rank) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "config/config.h"
-#include "train/ranks.h"
+#include "train/process_group.h"
 #include "train/run_output.h"
 #include "train/run_schedules.h"
 #include "train/step_runners.h"
@@ -26,7 +26,7 @@ class StepLog final : public StepListener {
     const tasks::Task& task;
     Learners& learners;
     StepRunners& runners;
-    Ranks& ranks;
+    ProcessGroup& ranks;
     RunOutput& output;
     runs::RunState& state;  // gets the losses and samples of the epoch, and how many steps were diagnosed
     std::int64_t steps_per_epoch = 0;

@@ -11,7 +11,7 @@ namespace tandem::train {
 using State = InFlightStep::State;
 
 StepPipeline::StepPipeline(StepDriver& driver, StepListener& listener, RetryPolicy policy,
-                           std::vector<std::vector<tasks::Carry>> carries)
+                           std::vector<std::vector<tasks::CarriedState>> carries)
     : driver_(driver),
       listener_(listener),
       policy_(policy),
@@ -55,7 +55,7 @@ void StepPipeline::drain() {
 }
 
 void StepPipeline::forget_carries() {
-  for (auto& of_phase : carries_) std::ranges::fill(of_phase, tasks::Carry());
+  for (auto& of_phase : carries_) std::ranges::fill(of_phase, tasks::CarriedState());
 }
 
 StepPipeline::Remedy StepPipeline::remedy_for(const optim::StepReport& report) const {

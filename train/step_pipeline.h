@@ -19,16 +19,16 @@
 #include "amp/overflow.h"
 #include "data/batch.h"
 #include "optim/step/report.h"
-#include "tasks/carry.h"
+#include "tasks/carried_state.h"
 
 namespace tandem::train {
 
 // A micro-batch of a step; of a batch that is divided, the part of one of this process's shards.
 struct MicroBatch {
   datasets::Batch batch;
-  tasks::Carry carry{};   // that it begins with
-  std::size_t shard = 0;  // among those of this process
-  double samples = 0.0;   // that it stands for: those of the whole batch with its last part, else none
+  tasks::CarriedState carry{};  // that it begins with
+  std::size_t shard = 0;        // among those of this process
+  double samples = 0.0;         // that it stands for: those of the whole batch with its last part, else none
 };
 
 struct InFlightStep {
@@ -53,7 +53,7 @@ class StepDriver {
 
   virtual ~StepDriver() = default;
   // Forward and backward; returns what the next micro-batch of the phase and shard begins with.
-  virtual tasks::Carry backward(std::size_t phase, const MicroBatch& micro_batch) = 0;
+  virtual tasks::CarriedState backward(std::size_t phase, const MicroBatch& micro_batch) = 0;
   // Ends the step of the micro-batches since the last call for the phase.
   virtual Applied apply(std::size_t phase) = 0;
   // The outcome of one of the last two steps of the phase. Waits for it; without `wait` it is the last one's,
@@ -93,7 +93,7 @@ class StepPipeline {
   // `carries`: what the next micro-batch of each phase and shard begins with. Driver and listener are kept by
   // reference.
   StepPipeline(StepDriver& driver, StepListener& listener, RetryPolicy policy,
-               std::vector<std::vector<tasks::Carry>> carries);
+               std::vector<std::vector<tasks::CarriedState>> carries);
 
   // Does a micro-batch of the step of a phase, with what the one before it left; begins a step where none
   // gathers.
@@ -103,7 +103,7 @@ class StepPipeline {
   // Every step is told. Between two steps.
   void drain();
 
-  const std::vector<std::vector<tasks::Carry>>& carries() const { return carries_; }
+  const std::vector<std::vector<tasks::CarriedState>>& carries() const { return carries_; }
   // Nothing is carried into the next micro-batches: an epoch begins.
   void forget_carries();
 
@@ -124,7 +124,7 @@ class StepPipeline {
   StepDriver& driver_;
   StepListener& listener_;
   const RetryPolicy policy_;
-  std::vector<std::vector<tasks::Carry>> carries_;
+  std::vector<std::vector<tasks::CarriedState>> carries_;
   std::vector<std::int64_t> newest_;  // by phase: attempted of the step that was applied last
   std::deque<InFlightStep> steps_;    // oldest first
 };

@@ -16,20 +16,20 @@ constexpr int kWarmUp = 3;
 // A recording for each micro-batch costs memory for its launches; longer accumulations gain little.
 constexpr int kMostRecordings = 16;
 
-bool like(const tasks::Carry& a, const tasks::Carry& b) {
+bool like(const tasks::CarriedState& a, const tasks::CarriedState& b) {
   return std::ranges::equal(a.fields(), b.fields(), [](const auto& x, const auto& y) {
     return x.name == y.name && x.value.shape() == y.value.shape() && x.value.dtype() == y.value.dtype();
   });
 }
 
 // The same in memory of its own.
-tasks::Carry copy_of(const tasks::Carry& carry) {
-  tasks::Carry copy;
+tasks::CarriedState copy_of(const tasks::CarriedState& carry) {
+  tasks::CarriedState copy;
   for (const auto& field : carry.fields()) copy.set(field.name, field.value.clone(MemoryKind::data));
   return copy;
 }
 
-void copy_values(const tasks::Carry& from, const tasks::Carry& to) {
+void copy_values(const tasks::CarriedState& from, const tasks::CarriedState& to) {
   for (std::size_t i = 0; i < from.fields().size(); ++i) {
     const Tensor& value = from.fields()[i].value;
     backend_for(value.device()).copy_bytes(value, to.fields()[i].value);
@@ -39,7 +39,7 @@ void copy_values(const tasks::Carry& from, const tasks::Carry& to) {
 // Around a forward, where there are any.
 class Borders {
  public:
-  explicit Borders(const amp::ScaleBorders* borders) {
+  explicit Borders(const amp::SegmentedLossScale* borders) {
     if (borders) scope_.emplace(*borders);
   }
   void finish(const Tensor& loss) const {
@@ -53,7 +53,8 @@ class Borders {
 }  // namespace
 
 Tensor loss_of_phase(tasks::Task& task, std::size_t phase, const datasets::Batch& batch,
-                     const RandomNumbers& random, tasks::Carry* carry, const tasks::OutputsReady& ready) {
+                     const RandomNumbers& random, tasks::CarriedState* carry,
+                     const tasks::OutputsReady& ready) {
   const int losses = task.phases().at(phase).losses;
   Tensor sum;
   for (int i = 0; i < losses; ++i) {
@@ -64,8 +65,8 @@ Tensor loss_of_phase(tasks::Task& task, std::size_t phase, const datasets::Batch
   return sum;
 }
 
-StepRunner::StepRunner(tasks::Task& task, std::size_t phase, Learner& learner, const amp::Plan& precision,
-                       StageTimer& stages, StepRunnerOptions options)
+StepRunner::StepRunner(tasks::Task& task, std::size_t phase, Learner& learner,
+                       const amp::ResolvedPrecision& precision, StageTimer& stages, StepRunnerOptions options)
     : task_(task),
       phase_(phase),
       learner_(learner),
@@ -85,7 +86,8 @@ StepRunner::StepRunner(tasks::Task& task, std::size_t phase, Learner& learner, c
 }
 
 // The losses of a pass: one of them, or all added up.
-Tensor StepRunner::forward(const datasets::Batch& batch, tasks::Carry& carry, int micro_batch, int pass) {
+Tensor StepRunner::forward(const datasets::Batch& batch, tasks::CarriedState& carry, int micro_batch,
+                           int pass) {
   const RandomNumbers random{options_.seed, 0, draw_number(micro_batch),
                              step_.random_counter(options_.number_by_applied)};
   const amp::Autocast autocast(precision_, phase_);
@@ -109,7 +111,7 @@ Tensor StepRunner::forward(const datasets::Batch& batch, tasks::Carry& carry, in
   return loss;
 }
 
-Tensor StepRunner::loss_again(const datasets::Batch& batch, tasks::Carry carry, int call,
+Tensor StepRunner::loss_again(const datasets::Batch& batch, tasks::CarriedState carry, int call,
                               const optim::StepReport& skipped) {
   // As random_counter() of Step counted in it.
   const auto step =
@@ -179,7 +181,7 @@ void StepRunner::stop_recording(const VendorError& error) {
 
 // Records the pass that is due, and does it. False where that failed and it is to be done the usual way; what
 // the step did before stays.
-bool StepRunner::record(const datasets::Batch& batch, optim::PartWeight weight, tasks::Carry& carry,
+bool StepRunner::record(const datasets::Batch& batch, optim::PartWeight weight, tasks::CarriedState& carry,
                         int micro_batch, int pass) {
   try {
     set_up_inputs(batch);
@@ -203,8 +205,8 @@ bool StepRunner::record(const datasets::Batch& batch, optim::PartWeight weight, 
   }
 }
 
-void StepRunner::backward_pass(const datasets::Batch& batch, optim::PartWeight weight, tasks::Carry& carry,
-                               int micro_batch, int pass) {
+void StepRunner::backward_pass(const datasets::Batch& batch, optim::PartWeight weight,
+                               tasks::CarriedState& carry, int micro_batch, int pass) {
   if (may_record(batch)) {
     const RecordedPass& recorded = recorded_[static_cast<std::size_t>(step_.micro_batches())];
     if (!recorded.backward) {
@@ -223,7 +225,8 @@ void StepRunner::backward_pass(const datasets::Batch& batch, optim::PartWeight w
   step_.backward(loss, weight, learner_.first_loss + pass);
 }
 
-void StepRunner::backward(const datasets::Batch& batch, tasks::Carry& carry, std::optional<double> counts) {
+void StepRunner::backward(const datasets::Batch& batch, tasks::CarriedState& carry,
+                          std::optional<double> counts) {
   stages_.start();
   count_factor(batch, counts.value_or(static_cast<double>(batch.samples)));
   const bool passes_by = batch.samples == 0 && step_.options().shards;
@@ -238,9 +241,9 @@ void StepRunner::backward(const datasets::Batch& batch, tasks::Carry& carry, std
   if (peers) peers->end();
 }
 
-void StepRunner::backward_passes(const datasets::Batch& batch, tasks::Carry& carry) {
+void StepRunner::backward_passes(const datasets::Batch& batch, tasks::CarriedState& carry) {
   const int micro_batch = step_.micro_batches() / passes();
-  const tasks::Carry before = carry;
+  const tasks::CarriedState before = carry;
   const optim::PartWeight weight = weight_of(batch);
   for (int pass = 0; pass < passes(); ++pass) {
     carry = before;

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "amp/autocast.h"
-#include "amp/scale_borders.h"
+#include "amp/segmented_loss_scale.h"
 #include "core/error.h"
 #include "data/loader.h"
 #include "nn/module.h"
@@ -48,25 +48,25 @@ class StepRunner {
  public:
   // Of the phase of that number, which `learner` trains. Everything is kept by reference. Throws UserError
   // when graphs are on and cannot be had.
-  StepRunner(tasks::Task& task, std::size_t phase, Learner& learner, const amp::Plan& precision,
+  StepRunner(tasks::Task& task, std::size_t phase, Learner& learner, const amp::ResolvedPrecision& precision,
              StageTimer& stages, StepRunnerOptions options);
 
   // Forward, losses and backward of the micro-batch that is due. `carry` is what the micro-batch before left,
   // and then what this one leaves. `counts`: its samples in the mean of apply(), where they are not its own:
   // of a batch in shards those of the whole batch, with the last of them. A shard without samples passes.
-  void backward(const datasets::Batch& batch, tasks::Carry& carry, std::optional<double> counts = {});
+  void backward(const datasets::Batch& batch, tasks::CarriedState& carry, std::optional<double> counts = {});
   // Ends the step, at a learning rate times the mean Batch::rate_factor of its micro-batches.
   void apply();
 
   // The loss of a batch as a step that was skipped computed it, with its random numbers and under the
   // precision of the run, outside of any step, by this rank alone. Batch norm has the statistics of the batch
   // as it is. `call`: number of the backward among those of this process in the step.
-  Tensor loss_again(const datasets::Batch& batch, tasks::Carry carry, int call,
+  Tensor loss_again(const datasets::Batch& batch, tasks::CarriedState carry, int call,
                     const optim::StepReport& skipped);
 
   // From the next forward on: the borders that its backward changes the scale at, which must outlive this.
   // What was recorded holds none.
-  void set_borders(const amp::ScaleBorders* borders) { borders_ = borders; }
+  void set_borders(const amp::SegmentedLossScale* borders) { borders_ = borders; }
 
   // Whether steps are done from recordings by now; and why they will never be, where that was found out.
   bool recorded() const { return apply_ != nullptr; }
@@ -76,23 +76,23 @@ class StepRunner {
   // One backward of a step, as a device has recorded it, with what it reads and leaves of the carry.
   struct RecordedPass {
     std::unique_ptr<optim::RecordedBackward> backward;
-    tasks::Carry before, after;
+    tasks::CarriedState before, after;
     optim::PartWeight weight;
   };
 
   std::uint32_t draw_number(int call) const;
-  void backward_passes(const datasets::Batch& batch, tasks::Carry& carry);
+  void backward_passes(const datasets::Batch& batch, tasks::CarriedState& carry);
   int passes() const { return learner_.separate_losses ? learner_.phase.losses : 1; }
-  Tensor forward(const datasets::Batch& batch, tasks::Carry& carry, int micro_batch, int pass);
-  void backward_pass(const datasets::Batch& batch, optim::PartWeight weight, tasks::Carry& carry,
+  Tensor forward(const datasets::Batch& batch, tasks::CarriedState& carry, int micro_batch, int pass);
+  void backward_pass(const datasets::Batch& batch, optim::PartWeight weight, tasks::CarriedState& carry,
                      int micro_batch, int pass);
   optim::PartWeight weight_of(const datasets::Batch& batch) const;
   void count_factor(const datasets::Batch& batch, double counts);
   double rate_factor() const;
   bool may_record(const datasets::Batch& batch) const;
   void set_up_inputs(const datasets::Batch& batch);
-  bool record(const datasets::Batch& batch, optim::PartWeight weight, tasks::Carry& carry, int micro_batch,
-              int pass);
+  bool record(const datasets::Batch& batch, optim::PartWeight weight, tasks::CarriedState& carry,
+              int micro_batch, int pass);
   bool record_apply();
   void stop_recording(const VendorError& error);
 
@@ -100,8 +100,8 @@ class StepRunner {
   const std::size_t phase_;
   Learner& learner_;
   optim::Step& step_;
-  const amp::Plan& precision_;
-  const amp::ScaleBorders* borders_ = nullptr;
+  const amp::ResolvedPrecision& precision_;
+  const amp::SegmentedLossScale* borders_ = nullptr;
   StageTimer& stages_;
   const StepRunnerOptions options_;
   bool records_ = false;  // recordings are made, or will be
@@ -124,7 +124,7 @@ struct RandomNumbers {
 
 // The sum of the losses of a phase; each of them draws the same random numbers.
 Tensor loss_of_phase(tasks::Task& task, std::size_t phase, const datasets::Batch& batch,
-                     const RandomNumbers& random, tasks::Carry* carry = nullptr,
+                     const RandomNumbers& random, tasks::CarriedState* carry = nullptr,
                      const tasks::OutputsReady& ready = {});
 
 }  // namespace tandem::train

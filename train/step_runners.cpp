@@ -5,7 +5,7 @@
 
 namespace tandem::train {
 
-StepRunners::StepRunners(tasks::Task& task, Learners& learners, const amp::Plan& precision,
+StepRunners::StepRunners(tasks::Task& task, Learners& learners, const amp::ResolvedPrecision& precision,
                          StageTimer& stages, const StepRunnerOptions& options, bool reads_late)
     : task_(task), learners_(learners), reads_late_(reads_late), started_(learners.size()) {
   for (std::size_t phase = 0; phase < learners.size(); ++phase)
@@ -23,9 +23,9 @@ void StepRunners::end_iteration() {
 
 // A step that is done again before the phases after it had theirs ends the iteration: the scale that they
 // share moves.
-tasks::Carry StepRunners::backward(std::size_t phase, const MicroBatch& micro_batch) {
+tasks::CarriedState StepRunners::backward(std::size_t phase, const MicroBatch& micro_batch) {
   if (phase < due_) end_iteration();
-  tasks::Carry carry = micro_batch.carry;
+  tasks::CarriedState carry = micro_batch.carry;
   runners_[phase]->backward(micro_batch.batch, carry, micro_batch.samples);
   return carry;
 }

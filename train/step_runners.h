@@ -15,14 +15,14 @@ class StepRunners final : public StepDriver {
  public:
   // Everything is kept by reference. `reads_late`: an outcome is read by waiting for it alone: ranks on
   // devices read it in the same place, on some of which it has arrived by then, and on others not.
-  StepRunners(tasks::Task& task, Learners& learners, const amp::Plan& precision, StageTimer& stages,
-              const StepRunnerOptions& options, bool reads_late);
+  StepRunners(tasks::Task& task, Learners& learners, const amp::ResolvedPrecision& precision,
+              StageTimer& stages, const StepRunnerOptions& options, bool reads_late);
 
   StepRunner& operator[](std::size_t phase) { return *runners_[phase]; }
   // The seconds of every phase's next step count from now.
   void start_clock();
 
-  tasks::Carry backward(std::size_t phase, const MicroBatch& micro_batch) override;
+  tasks::CarriedState backward(std::size_t phase, const MicroBatch& micro_batch) override;
   Applied apply(std::size_t phase) override;
   std::optional<optim::StepReport> report(std::size_t phase, std::int64_t attempted, bool wait) override;
   void discard(std::size_t phase) override;

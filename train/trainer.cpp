@@ -7,8 +7,8 @@
 #include "core/error.h"
 #include "core/guard.h"
 #include "files/write.h"
+#include "parallel/abort_message.h"
 #include "parallel/agreement.h"
-#include "parallel/last_words.h"
 #include "train/guarded_ops.h"
 #include "train/ranges.h"
 #include "train/trainer_session.h"
@@ -73,7 +73,7 @@ TrainResult Trainer::run(const runs::RunDirectory* directory, const std::string&
   Resumed resumed;
   if (options_.resume) resumed = resume(directory, notes, warnings);
   resumed.carries.resize(learners_->size(),
-                         std::vector<tasks::Carry>(static_cast<std::size_t>(ranks_.own())));
+                         std::vector<tasks::CarriedState>(static_cast<std::size_t>(ranks_.own())));
   Session session(*this, directory, stop, std::move(resumed));
   const auto ranges = profile::ranges_if_asked(device_);
   if (ranges) ranges->watch(stages_);

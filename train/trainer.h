@@ -1,6 +1,6 @@
 // Trainer: the loop over epochs and batches of one run. An iteration is a step of each phase of the task in
 // turn, over the same micro-batches; most tasks have one. Where several processes train together, all of them
-// go through it side by side, see train/ranks.h.
+// go through it side by side, see train/process_group.h.
 //
 // Every random number is a function of (seed, attempted step, micro-batch), so a run is reproduced bit for
 // bit by its configuration, and goes on after an interruption as if there had been none.
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "amp/autocast.h"
-#include "amp/scale_borders.h"
+#include "amp/segmented_loss_scale.h"
 #include "config/task.h"
 #include "data/loader.h"
 #include "runs/checkpoints.h"
@@ -23,7 +23,7 @@
 #include "tasks/skipped_samples.h"
 #include "train/evaluate.h"
 #include "train/learners.h"
-#include "train/ranks.h"
+#include "train/process_group.h"
 #include "train/setup.h"
 #include "train/signals.h"
 #include "train/step_runners.h"
@@ -118,7 +118,7 @@ class Trainer {
   void take_choices(const runs::RunDirectory& directory, std::vector<std::string>& notes);
   bool evaluate_and_save(Session& session, bool whole, bool last);
   bool take_figure(Session& session, bool whole);
-  std::optional<Evaluated> evaluate_now(Session& session, SharedPass& pass, bool details);
+  std::optional<Evaluated> evaluate_now(Session& session, DistributedEvaluation& pass, bool details);
   std::string training_losses(const Session& session) const;
   void write_artifact(Session& session, const tasks::Artifact& artifact);
   void write_artifacts(Session& session, const Evaluated& evaluated);
@@ -138,19 +138,21 @@ class Trainer {
   const config::Config& config_;
   const Device device_;
   TrainerOptions options_;
-  Ranks ranks_;
+  ProcessGroup ranks_;
   config::Json rank_facts_;  // once they have been compared: a list
   tasks::SkippedSamples skipped_;
   std::unique_ptr<tasks::Task> task_;
   std::unique_ptr<datasets::Loader> train_loader_;
-  std::unique_ptr<SharedPass> chooses_, test_;  // what chooses the best epoch; what is looked at in the end
-  std::unique_ptr<amp::Plan> precision_;
+  std::unique_ptr<DistributedEvaluation> chooses_,
+      test_;  // what chooses the best epoch; what is looked at in the end
+  std::unique_ptr<amp::ResolvedPrecision> precision_;
   std::vector<std::string> notes_;                  // of initialisation
   std::optional<double> unit_;                      // of the weights of parts, see unit_of_parts
   std::unique_ptr<optim::ShardExchange> exchange_;  // outlives the steps; absent with undivided batches
   std::unique_ptr<parallel::RankPeers> peers_;      // outlives the runners; absent unless batch norm has any
   std::unique_ptr<Learners> learners_;
-  std::unique_ptr<amp::ScaleBorders> borders_;  // outlives the runners; absent without segments of the scale
+  std::unique_ptr<amp::SegmentedLossScale>
+      borders_;  // outlives the runners; absent without segments of the scale
   StageTimer stages_;
   std::unique_ptr<StepRunners> runners_;
 };

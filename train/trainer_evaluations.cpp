@@ -166,7 +166,7 @@ void Trainer::write_artifacts(Session& session, const Evaluated& evaluated) {
 }
 
 // Returns nothing when a stop was asked for on the way.
-std::optional<Evaluated> Trainer::evaluate_now(Session& session, SharedPass& pass, bool details) {
+std::optional<Evaluated> Trainer::evaluate_now(Session& session, DistributedEvaluation& pass, bool details) {
   const std::string& split = pass.split();
   auto evaluated = pass.run(details, session.stop);
   tell_skipped(session);

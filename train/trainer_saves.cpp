@@ -18,9 +18,10 @@ namespace {
 std::string carry_prefix(const std::string& phase) { return phase + "carry."; }
 
 // Takes the carry of a phase out of a state.
-tasks::Carry taken_carry(std::vector<optim::NamedTensor>& tensors, const std::string& phase, Device device) {
+tasks::CarriedState taken_carry(std::vector<optim::NamedTensor>& tensors, const std::string& phase,
+                                Device device) {
   const std::string prefix = carry_prefix(phase);
-  tasks::Carry carry;
+  tasks::CarriedState carry;
   for (const auto& [name, tensor] : tensors)
     if (name.starts_with(prefix)) carry.set(name.substr(prefix.size()), tensor.to(device));
   std::erase_if(tensors, [&](const optim::NamedTensor& named) { return named.first.starts_with(prefix); });
@@ -174,7 +175,7 @@ void Trainer::save_before_evaluation(Session& session, AveragedWeights& averaged
 std::vector<optim::NamedTensor> Trainer::tensors_to_save(const Session& session) {
   if (config_.parallel.check_every > 0)
     check_ranks(fmt::format("before the checkpoint of step {}:", learners_->iterations()));
-  std::vector<tasks::Carry> carries;  // by phase, of the whole batch
+  std::vector<tasks::CarriedState> carries;  // by phase, of the whole batch
   for (const auto& own : session.pipeline.carries()) carries.push_back(ranks_.whole(own));
   std::vector<optim::NamedTensor> tensors = learners_->state();
   for (std::size_t phase = 0; phase < carries.size(); ++phase)

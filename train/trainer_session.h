@@ -29,8 +29,8 @@ struct Trainer::Resumed {
   std::string checkpoint{};  // its name; empty: none was there
   runs::RunState run{};
   std::vector<optim::NamedTensor> tensors{};
-  bool converting = false;                           // from another precision
-  std::vector<std::vector<tasks::Carry>> carries{};  // what own shards go on with, by phase; all empty
+  bool converting = false;                                  // from another precision
+  std::vector<std::vector<tasks::CarriedState>> carries{};  // what own shards go on with, by phase; all empty
 
   bool found() const { return !checkpoint.empty(); }
   tasks::Record to_record() const;

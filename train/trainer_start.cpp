@@ -46,7 +46,7 @@ void require_scale_for_wire(const config::Config& config) {
 }
 
 // What ranks on CPUs alone do, or with FP32 masters alone.
-void require_divisible(const config::Config& config, const Ranks& ranks, Device device) {
+void require_divisible(const config::Config& config, const ProcessGroup& ranks, Device device) {
   require(
       !ranks.syncs_batch_norm() || device == Device{}, "",
       "parallel.sync_batch_norm: batch norm is synchronised on CPUs so far, the device is {}; leave the key "
@@ -118,8 +118,9 @@ void Trainer::make_loaders() {
       std::move(training),
       datasets::Ahead{static_cast<int>(config_.data.workers), static_cast<int>(config_.data.prefetch)});
   const std::string chooses = task_->validation_split();
-  chooses_ = std::make_unique<SharedPass>(*task_, chooses, device_, ranks_);
-  if (chooses == "validation") test_ = std::make_unique<SharedPass>(*task_, "test", device_, ranks_);
+  chooses_ = std::make_unique<DistributedEvaluation>(*task_, chooses, device_, ranks_);
+  if (chooses == "validation")
+    test_ = std::make_unique<DistributedEvaluation>(*task_, "test", device_, ranks_);
 }
 
 void Trainer::make_learners() {
@@ -337,7 +338,7 @@ void Trainer::set_segments(Session& session) {
       session.output.directory() ? session.output.directory()->calibration() : "calibration.json";
   const auto segments = segments_in(ranks_.text_of_first([&] { return found; }), file);
   const double scale = std::exp2(std::stoi(ranks_.text_of_first([&] { return start; })));
-  borders_ = std::make_unique<amp::ScaleBorders>(task_->model(), segments);
+  borders_ = std::make_unique<amp::SegmentedLossScale>(task_->model(), segments);
   optim::Step& step = *learners_->front().step;
   if (begins) step.scaler().set(scale);
   train::set_segments(step, *borders_);

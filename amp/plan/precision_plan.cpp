@@ -51,7 +51,7 @@ std::string joined_reads(const Graph& graph, const Op& op) {
 
 }  // namespace
 
-std::string whose(const PrecisionPlan& plan) {
+std::string phase_suffix(const PrecisionPlan& plan) {
   return plan.model.phase == PrecisionPlan::Model{}.phase
              ? ""
              : fmt::format(" of the {}", shortened(printable(plan.model.phase), kShownName));
@@ -149,8 +149,8 @@ void require_match(const PrecisionPlan& plan, const std::vector<OpKey>& model, s
   const std::string there = first < plan.ops.size()
                                 ? fmt::format("{} in {}", to_string(plan.ops[first].key), file)
                                 : fmt::format("not in {}", file);
-  throw UserError("plan", fmt::format("op {}{} is {}, {} ({} differ); {}", first, whose(plan), there, here,
-                                      differ, kAgain));
+  throw UserError("plan", fmt::format("op {}{} is {}, {} ({} differ); {}", first, phase_suffix(plan), there,
+                                      here, differ, kAgain));
 }
 
 }  // namespace tandem::amp::plan

@@ -103,7 +103,7 @@ struct PrecisionPlan {
 using PhasePlans = std::vector<PrecisionPlan>;
 
 // " of the generator", as messages say it after an op; "" of the one phase that most tasks have.
-std::string whose(const PrecisionPlan& plan);
+std::string phase_suffix(const PrecisionPlan& plan);
 
 inline constexpr std::array<std::string_view, 5> kPolicies = {"rules", "colours", "growth", "cut", "search"};
 

@@ -167,7 +167,7 @@ AdditiveAttention::In AdditiveAttention::backward(const Saved& saved, const Out&
   const std::span<Tensor> gradients = tensors_of(result);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!needs[i]) continue;
-    const Destination* const sink = needs.sink(i);
+    const GradOutput* const sink = needs.sink(i);
     if (sink && !(wide && is_16bit(sink->tensor.dtype()))) {
       args.gradients[i] = {sink->tensor.viewed(inputs[i].shape()), sink->accumulate};
     } else {

@@ -172,7 +172,7 @@ Conv2dInputGradient::Out Conv2dInputGradient::forward(Context& context, Saved& s
   require(in.dy.size(3) == in.filter.size(0), info.name, "filter {} has {} output channels, dy is {}",
           to_string(in.filter.shape()), in.filter.size(0), to_string(in.dy.shape()));
   check_gradient(info, in.dy, extent, {in.filter.size(1), in.filter.size(2)}, options);
-  const Destination dx =
+  const GradOutput dx =
       context.destination({in.dy.size(0), extent[0], extent[1], in.filter.size(3) * options.groups});
   context.backend.conv2d_input_gradient(in.dy, in.filter, dx.tensor, options, dx.accumulate);
   saved = {in.dy, in.filter};
@@ -202,7 +202,7 @@ Conv2dFilterGradient::Out Conv2dFilterGradient::forward(Context& context, Saved&
           to_string(in.dy.shape()));
   check_gradient(info, in.dy, {in.x.size(1), in.x.size(2)}, kernel, options);
   const Shape whole{in.dy.size(3), kernel[0], kernel[1], in.x.size(3) / options.groups};
-  const Destination dfilter = context.destination(whole, rounded ? context.dtype : wide_of(context.dtype));
+  const GradOutput dfilter = context.destination(whole, rounded ? context.dtype : wide_of(context.dtype));
   context.backend.conv2d_filter_gradient(in.x, in.dy, dfilter.tensor, options, dfilter.accumulate);
   saved = {in.x, in.dy};
   return {dfilter.tensor};
@@ -280,12 +280,12 @@ Tensor conv2d(const Tensor& x, const Tensor& filter, const Tensor& bias, const C
 }
 
 Tensor conv2d_input_gradient(const Tensor& dy, const Tensor& filter, std::array<Index, 2> extent,
-                             const Conv2dOptions& options, const Destination* sink) {
+                             const Conv2dOptions& options, const GradOutput* sink) {
   return apply(ops::Conv2dInputGradient{options, extent}, {dy, filter}, sink).dx;
 }
 
 Tensor conv2d_filter_gradient(const Tensor& x, const Tensor& dy, std::array<Index, 2> kernel,
-                              const Conv2dOptions& options, const Destination* sink, bool rounded) {
+                              const Conv2dOptions& options, const GradOutput* sink, bool rounded) {
   return apply(ops::Conv2dFilterGradient{options, kernel, rounded}, {x, dy}, sink).dfilter;
 }
 

@@ -87,9 +87,9 @@ struct ConvTranspose2d {
 }  // namespace ops
 
 Tensor conv2d_input_gradient(const Tensor& dy, const Tensor& filter, std::array<Index, 2> extent,
-                             const Conv2dOptions& options, const Destination* sink = nullptr);
+                             const Conv2dOptions& options, const GradOutput* sink = nullptr);
 Tensor conv2d_filter_gradient(const Tensor& x, const Tensor& dy, std::array<Index, 2> kernel,
-                              const Conv2dOptions& options, const Destination* sink = nullptr,
+                              const Conv2dOptions& options, const GradOutput* sink = nullptr,
                               bool rounded = false);
 
 using ConvOps =

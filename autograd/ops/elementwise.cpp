@@ -62,7 +62,7 @@ Tensor pointwise_forward(Context& context, const PointwiseCall& call, DType dtyp
 Tensor broadcast_gradient(const Tensor& full, const Shape& shape, const Needs& needs, std::size_t input) {
   if (full.shape() == shape) return full;
   if (needs.create_graph()) return sum_to(full, shape);
-  const Destination* sink = needs.sink(input);
+  const GradOutput* sink = needs.sink(input);
   const Tensor y = sink ? sink->tensor : Tensor::empty(shape, full.options());
   backend_for(full.device())
       .reduce(Reduction::sum, full, broadcast_axes(full.shape(), shape), y, sink && sink->accumulate);
@@ -74,7 +74,7 @@ Tensor pointwise_gradient(const GradientCall& call, const Shape& shape, const Ne
   const Tensor& dy = call.operands.back();
   Backend& backend = backend_for(dy.device());
   if (dy.shape() == shape) {
-    if (const Destination* sink = needs.sink(input)) {
+    if (const GradOutput* sink = needs.sink(input)) {
       backend.pointwise(call.formula, call.scalars, call.operands, sink->tensor, sink->accumulate);
       return sink->tensor;
     }
@@ -178,7 +178,7 @@ Tensor PowScalar::taped(const Scalars& c, const Tensor& s, const Tensor& dy) {
 }
 
 Unary::Out Cast::forward(Context& context, Saved&, const In& in) const {
-  const Destination target = context.destination(in.x.shape(), to);
+  const GradOutput target = context.destination(in.x.shape(), to);
   context.backend.cast(in.x, target.tensor, target.accumulate);
   return {target.tensor};
 }
@@ -186,7 +186,7 @@ Unary::Out Cast::forward(Context& context, Saved&, const In& in) const {
 Unary::In Cast::backward(const Saved&, const Out& dy, const Needs& needs) const {
   if (!dy.y.defined()) return {};
   if (needs.create_graph()) return {cast(dy.y, from)};
-  const Destination* sink = needs.sink(0);
+  const GradOutput* sink = needs.sink(0);
   const Tensor dx = sink ? sink->tensor : Tensor::empty(dy.y.shape(), {from, dy.y.device()});
   backend_for(dx.device()).cast(dy.y, dx, sink && sink->accumulate);
   return {dx};

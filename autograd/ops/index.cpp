@@ -30,8 +30,8 @@ void require_element_index(const Tensor& x, const Tensor& index, int axis, const
 }
 
 // Zeros unless the sink holds something to add to.
-Destination zeroed(const Context& context, const Shape& shape, DType dtype) {
-  const Destination y = context.destination(shape, dtype);
+GradOutput zeroed(const Context& context, const Shape& shape, DType dtype) {
+  const GradOutput y = context.destination(shape, dtype);
   if (!y.accumulate) context.backend.fill(y.tensor, 0.0);
   return y;
 }
@@ -49,7 +49,7 @@ Embedding::Out Embedding::forward(Context& context, Saved& saved, const In& in) 
 }
 
 Embedding::In Embedding::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
-  if (const Destination* sink = needs.sink(0); sink && sink->marks.defined()) {
+  if (const GradOutput* sink = needs.sink(0); sink && sink->marks.defined()) {
     Backend& backend = backend_for(sink->tensor.device());
     if (!sink->accumulate) backend.clear_rows(sink->tensor, sink->marks);
     backend.mark_rows(saved.index, sink->marks, padding_index);
@@ -77,7 +77,7 @@ ScatterAdd::Out ScatterAdd::forward(Context& context, Saved& saved, const In& in
   saved.index = in.index;
   const DType dtype = in.x.defined() ? promote(in.x.dtype(), in.src.dtype()) : in.src.dtype();
   if (!in.x.defined()) {
-    const Destination y = zeroed(context, shape, dtype);
+    const GradOutput y = zeroed(context, shape, dtype);
     context.backend.scatter_add(in.src, in.index, axis, y.tensor);
     return {y.tensor};
   }
@@ -111,7 +111,7 @@ IndexAdd::Out IndexAdd::forward(Context& context, Saved& saved, const In& in) co
   require(in.src.defined(), info.name, "the source is absent");
   require_index(in.index, info.name);
   saved.index = in.index;
-  const Destination y = zeroed(context, shape, dtype);
+  const GradOutput y = zeroed(context, shape, dtype);
   context.backend.index_add(in.src, in.index, axis, y.tensor, skip);
   return {y.tensor};
 }

@@ -58,7 +58,7 @@ ProductSizes Matmul::products(std::span<const Tensor> inputs, std::span<const Te
 }
 
 Matmul::Out Matmul::forward(Context& context, Saved& saved, const In& in) const {
-  const Destination y = context.destination(product_shape(*this, in.a, in.b));
+  const GradOutput y = context.destination(product_shape(*this, in.a, in.b));
   context.backend.matmul(
       in.a, in.b, {}, y.tensor,
       {.transpose_a = transpose_a, .transpose_b = transpose_b, .accumulate = y.accumulate});
@@ -151,7 +151,7 @@ SumOfOuterProducts::Out SumOfOuterProducts::forward(Context& context, Saved& sav
           info.name, "all axes but the last must be equal, got {} and {}", to_string(in.left.shape()),
           to_string(in.right.shape()));
   const Index rows = in.left.shape().product(0, rank - 1), p = in.left.size(-1), q = in.right.size(-1);
-  const Destination y = context.destination({p, q}, wide_of(context.dtype));
+  const GradOutput y = context.destination({p, q}, wide_of(context.dtype));
   context.backend.matmul(in.left.viewed({rows, p}), in.right.viewed({rows, q}), {}, y.tensor,
                          {.transpose_a = true, .accumulate = y.accumulate});
   saved = {in.left, in.right};
@@ -174,7 +174,7 @@ SumOfOuterProducts::In SumOfOuterProducts::backward(const Saved& saved, const Ou
 BiasGradient::Out BiasGradient::forward(Context& context, Saved& saved, const In& in) const {
   require_floating(info, "x", in.x);
   require(in.x.rank() >= 1, info.name, "x needs at least 1 axis, got {}", to_string(in.x));
-  const Destination y = context.destination({in.x.size(-1)}, wide_of(in.x.dtype()));
+  const GradOutput y = context.destination({in.x.size(-1)}, wide_of(in.x.dtype()));
   const Index rows = in.x.shape().product(0, in.x.rank() - 1);
   context.backend.reduce(Reduction::sum, in.x.viewed({rows, in.x.size(-1)}), 1u, y.tensor, y.accumulate);
   saved.x = in.x;
@@ -203,11 +203,11 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   return apply(ops::Linear{}, {x, weight, bias}).y;
 }
 
-Tensor sum_of_outer_products(const Tensor& left, const Tensor& right, const Destination* sink) {
+Tensor sum_of_outer_products(const Tensor& left, const Tensor& right, const GradOutput* sink) {
   return apply(ops::SumOfOuterProducts{}, {left, right}, sink).y;
 }
 
-Tensor bias_gradient(const Tensor& x, const Destination* sink) {
+Tensor bias_gradient(const Tensor& x, const GradOutput* sink) {
   return apply(ops::BiasGradient{}, {x}, sink).y;
 }
 

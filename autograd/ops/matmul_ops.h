@@ -66,8 +66,8 @@ struct BiasGradient {
 
 }  // namespace ops
 
-Tensor sum_of_outer_products(const Tensor& left, const Tensor& right, const Destination* sink = nullptr);
-Tensor bias_gradient(const Tensor& x, const Destination* sink = nullptr);
+Tensor sum_of_outer_products(const Tensor& left, const Tensor& right, const GradOutput* sink = nullptr);
+Tensor bias_gradient(const Tensor& x, const GradOutput* sink = nullptr);
 
 using MatmulOps = TypeList<ops::Matmul, ops::Linear, ops::SumOfOuterProducts, ops::BiasGradient>;
 

@@ -93,9 +93,9 @@ BatchNormForward forward_arguments(const BatchNormTensors& op, const BatchNormTe
 }
 
 // A parameter's gradient goes into its sink, or into fresh memory of the statistics' dtype.
-Destination parameter_destination(const Needs& needs, std::size_t input, const Tensor& statistic) {
+GradOutput parameter_destination(const Needs& needs, std::size_t input, const Tensor& statistic) {
   if (!needs[input]) return {};
-  if (const Destination* sink = needs.sink(input)) return *sink;
+  if (const GradOutput* sink = needs.sink(input)) return *sink;
   return {Tensor::empty(statistic.shape(), statistic.options())};
 }
 
@@ -112,7 +112,7 @@ BatchNormBackward backward_arguments(const BatchNormTensors& op, const BatchNorm
   args.dy = dy;
   args.relu = op.options.relu;
   if (needs[1]) {
-    if (const Destination* sink = needs.sink(1)) {
+    if (const GradOutput* sink = needs.sink(1)) {
       args.dresidual = sink->tensor;
       args.accumulate_dresidual = sink->accumulate;
     } else if (!op.options.relu || dy_is_free) {
@@ -123,7 +123,7 @@ BatchNormBackward backward_arguments(const BatchNormTensors& op, const BatchNorm
     }
   }
   if (needs[0]) {
-    if (const Destination* sink = needs.sink(0)) {
+    if (const GradOutput* sink = needs.sink(0)) {
       args.dx = sink->tensor;
       args.accumulate_dx = sink->accumulate;
     } else if (dy_is_free && dy.dtype() == saved.x.dtype()) {
@@ -132,8 +132,8 @@ BatchNormBackward backward_arguments(const BatchNormTensors& op, const BatchNorm
       args.dx = Tensor::empty(saved.x.shape(), saved.x.options());
     }
   }
-  const Destination dgamma = parameter_destination(needs, 2, saved.mean);
-  const Destination dbeta = parameter_destination(needs, 3, saved.mean);
+  const GradOutput dgamma = parameter_destination(needs, 2, saved.mean);
+  const GradOutput dbeta = parameter_destination(needs, 3, saved.mean);
   args.dgamma = dgamma.tensor;
   args.accumulate_dgamma = dgamma.accumulate;
   args.dbeta = dbeta.tensor;

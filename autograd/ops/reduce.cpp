@@ -62,7 +62,7 @@ Tensor spread(const Tensor& dy, const ReduceGeometry& g) {
 template <class F>
 Tensor gradient(std::initializer_list<Tensor> operands, const Scalars& scalars, const ReduceGeometry& g,
                 const Needs& needs) {
-  const Destination* sink = needs.sink(0);
+  const GradOutput* sink = needs.sink(0);
   const Tensor dx = sink ? sink->tensor : Tensor::empty(g.x_shape, {g.x_dtype, operands.begin()->device()});
   backend_for(dx.device())
       .pointwise(formula_id<F>(), scalars, {operands.begin(), operands.size()}, dx, sink && sink->accumulate);

@@ -119,7 +119,7 @@ RnnInputs backward_of(const RnnOptions& options, const RnnTensors::Saved& saved,
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!needs[i]) continue;
     const Tensor& input = inputs[i];
-    const Destination* const sink = needs.sink(i);
+    const GradOutput* const sink = needs.sink(i);
     if (sink && !(wide && is_16bit(sink->tensor.dtype()))) {
       args.gradients[i] = *sink;
       args.gradients[i].tensor = sink->tensor.viewed(input.shape());

@@ -60,7 +60,7 @@ Window range_of(const Shape& large, int axis, Index first, Index extent) {
 }
 
 // Copies or adds `x` into the part of `into` that `window` names.
-void place(Context& context, const Tensor& x, const Window& window, const Destination& into) {
+void place(Context& context, const Tensor& x, const Window& window, const GradOutput& into) {
   context.backend.strided_copy(x, dense(window.small), into.tensor, view_in_large(window), window.small,
                                into.accumulate);
 }
@@ -109,7 +109,7 @@ Permute::Out Permute::forward(Context& context, Saved&, const In& in) const {
     from.strides[i] = strides[order[i]];
   }
   const Shape shape(first_n(extents, rank));
-  const Destination y = context.destination(shape, in.x.dtype());
+  const GradOutput y = context.destination(shape, in.x.dtype());
   context.backend.strided_copy(in.x, from, y.tensor, dense(shape), shape, y.accumulate);
   return {y.tensor};
 }
@@ -125,7 +125,7 @@ Permute::In Permute::backward(const Saved&, const Out& dy, const Needs& needs) c
 Concat::Out Concat::forward(Context& context, Saved&, const In& in) const {
   const Index extent = std::accumulate(extents.begin(), extents.end(), Index{0});
   const Shape shape = in.list[0].shape().with(axis, extent);
-  const Destination y = context.destination(shape, in.list[0].dtype());
+  const GradOutput y = context.destination(shape, in.list[0].dtype());
   Index first = 0;
   for (const Tensor& x : in.list) {
     place(context, x, range_of(shape, axis, first, x.shape()[axis]), y);
@@ -147,7 +147,7 @@ Concat::In Concat::backward(const Saved&, const Out& dy, const Needs& needs) con
 
 Stack::Out Stack::forward(Context& context, Saved&, const In& in) const {
   const Shape shape = in.list[0].shape().inserted(axis, static_cast<Index>(in.list.size()));
-  const Destination y = context.destination(shape, in.list[0].dtype());
+  const GradOutput y = context.destination(shape, in.list[0].dtype());
   for (std::size_t i = 0; i < in.list.size(); ++i)
     place(context, in.list[i], range_of(shape, axis, static_cast<Index>(i), 1), y);
   return {y.tensor};
@@ -218,7 +218,7 @@ Slice::Out Slice::forward(Context& context, Saved&, const In& in) const {
         in.x.viewed({window.large.numel()}).rows(view_in_large(window).offset, window.small.numel());
     return {row.viewed(window.small)};
   }
-  const Destination y = context.destination(window.small, in.x.dtype());
+  const GradOutput y = context.destination(window.small, in.x.dtype());
   context.backend.strided_copy(in.x, view_in_large(window), y.tensor, dense(window.small), window.small,
                                y.accumulate);
   return {y.tensor};
@@ -229,7 +229,7 @@ Slice::In Slice::backward(const Saved&, const Out& dy, const Needs& needs) const
 }
 
 Pad::Out Pad::forward(Context& context, Saved&, const In& in) const {
-  const Destination y = context.destination(window.large, in.x.dtype());
+  const GradOutput y = context.destination(window.large, in.x.dtype());
   if (!y.accumulate) context.backend.fill(y.tensor, value);
   place(context, in.x, window, y);
   return {y.tensor};
@@ -247,7 +247,7 @@ BroadcastTo::Out BroadcastTo::forward(Context& context, Saved&, const In& in) co
   for (int i = 0; i < from.rank(); ++i) {
     if (from[i] != 1) view.strides[i + to.rank() - from.rank()] = strides[i];
   }
-  const Destination y = context.destination(to, in.x.dtype());
+  const GradOutput y = context.destination(to, in.x.dtype());
   context.backend.strided_copy(in.x, view, y.tensor, dense(to), to, y.accumulate);
   return {y.tensor};
 }
@@ -264,7 +264,7 @@ Flip::Out Flip::forward(Context& context, Saved&, const In& in) const {
     view.offset += (shape[i] - 1) * view.strides[i];
     view.strides[i] = -view.strides[i];
   }
-  const Destination y = context.destination(shape, in.x.dtype());
+  const GradOutput y = context.destination(shape, in.x.dtype());
   context.backend.strided_copy(in.x, view, y.tensor, dense(shape), shape, y.accumulate);
   return {y.tensor};
 }

@@ -14,7 +14,7 @@
 #include "core/cpu/team.h"
 #include "core/error.h"
 #include "core/guard.h"
-#include "core/plan.h"
+#include "core/kernel_cache.h"
 
 namespace tandem::cpu::onednn {
 
@@ -467,8 +467,8 @@ PackedWeights packed(const Tensor& tensor, const Layout* plain, const Layout* wa
     std::uint32_t layout;
     std::unique_ptr<Primitive> reorder;
   };
-  static PlanCache<Move> moves;
-  const PlanKey key(0, plain->id, wanted->id);
+  static KernelCache<Move> moves;
+  const KernelKey key(0, plain->id, wanted->id);
   const Move& move = moves.get(key, [&] {
     return std::make_unique<Move>(Move{layout_id(key), reorder(plain, wanted)});
   });

@@ -4,8 +4,8 @@
 
 namespace tandem::cpu {
 
-std::uint32_t layout_id(const PlanKey& key) {
-  static std::unordered_map<PlanKey, std::uint32_t, PlanKey::Hash> ids;
+std::uint32_t layout_id(const KernelKey& key) {
+  static std::unordered_map<KernelKey, std::uint32_t, KernelKey::Hash> ids;
   return ids.try_emplace(key, static_cast<std::uint32_t>(ids.size())).first->second;
 }
 

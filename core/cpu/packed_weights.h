@@ -5,13 +5,13 @@
 #include <deque>
 
 #include "core/error.h"
-#include "core/plan.h"
+#include "core/kernel_cache.h"
 #include "core/tensor.h"
 
 namespace tandem::cpu {
 
 // The number of a layout that weights are copied into; the same key always has the same number.
-std::uint32_t layout_id(const PlanKey& key);
+std::uint32_t layout_id(const KernelKey& key);
 
 // A block of weights memory, written from a storage's elements from `offset` on.
 struct DerivedCopy {

@@ -40,7 +40,7 @@ struct Sink {
   }
 };
 
-Sink sink_of(const Destination& to) { return {slot_of(to.tensor), to.accumulate}; }
+Sink sink_of(const GradOutput& to) { return {slot_of(to.tensor), to.accumulate}; }
 
 // ---- Direction
 
@@ -300,7 +300,7 @@ void CudaBackend::additive_attention_backward(const AdditiveBackward& args) {
              grid_of(size.seen.queries, size, size.features), kLanes, 0, stream_, a, size,
              sink_of(args.gradients[0]), du_parts.data<C>(), db_parts.data<C>());
     }
-    const auto summed = [&](const Tensor& parts, const Destination& to) {
+    const auto summed = [&](const Tensor& parts, const GradOutput& to) {
       reduce(Reduction::sum, parts, 1u, to.tensor, to.accumulate);
     };
     if (wanted(5)) summed(db_parts, args.gradients[5]);

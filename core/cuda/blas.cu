@@ -211,8 +211,8 @@ bool Blas::multiply(const Product& p, const void* a, const void* b, const void* 
   const Alignment alignment{alignment_of(a), alignment_of(b), alignment_of(c)};
   const bool tf32 = p.in == DType::f32 && backend_.rules().allow_tf32;
   Plan& plan = plans_.get(
-      PlanKey(p.batch, p.m, p.n, p.k, p.transpose_a, p.transpose_b, p.stride_a, p.stride_b, p.pitch_a(),
-              p.pitch_b(), p.pitch_c(), p.in, p.out, p.bias, tf32, alignment.a, alignment.b, alignment.c),
+      KernelKey(p.batch, p.m, p.n, p.k, p.transpose_a, p.transpose_b, p.stride_a, p.stride_b, p.pitch_a(),
+                p.pitch_b(), p.pitch_c(), p.in, p.out, p.bias, tf32, alignment.a, alignment.b, alignment.c),
       [&] { return make_plan(p, alignment, tf32); });
   if (plan.status != CUBLAS_STATUS_SUCCESS) {
     if (required) check(plan.status, "cublasLtMatmulAlgoGetHeuristic", &p);

@@ -13,7 +13,7 @@
 
 #include "core/cuda/cuda_backend.h"
 #include "core/dtype.h"
-#include "core/plan.h"
+#include "core/kernel_cache.h"
 #include "core/shape.h"
 
 namespace tandem::cuda {
@@ -92,7 +92,7 @@ class Blas {
 
   CudaBackend& backend_;
   cublasLtHandle_t handle_ = nullptr;
-  PlanCache<Plan> plans_;
+  KernelCache<Plan> plans_;
 };
 
 }  // namespace tandem::cuda

@@ -1,4 +1,4 @@
-// Division in kernels by numbers that are known at launch.
+// ShardSpec in kernels by numbers that are known at launch.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,7 +10,7 @@
 
 namespace tandem::cuda {
 
-// Division by a number that is known at launch; 32-bit numerators must be below 2^31 (Granlund and
+// ShardSpec by a number that is known at launch; 32-bit numerators must be below 2^31 (Granlund and
 // Montgomery, "Division by invariant integers using multiplication", 1994).
 template <class Int>
 struct Divider;

@@ -201,7 +201,7 @@ class Backward {
     const Index segment = args_.options.recompute ? kRnnSegment : n_.steps;
     for (Index first = (n_.steps - 1) / segment * segment; first >= 0; first -= segment)
       range(first, std::min(first + segment, n_.steps));
-    const Destination &h0 = args_.gradients[kH0], &c0 = args_.gradients[kC0];
+    const GradOutput &h0 = args_.gradients[kH0], &c0 = args_.gradients[kC0];
     if (h0.tensor.defined()) {
       add_product();
       backend_.cast(dense_carry(), h0.tensor, h0.accumulate);
@@ -360,7 +360,7 @@ class Backward {
 
 void CudaBackend::rnn_backward(const RnnBackward& args) {
   if (args.in.x.size(1) == 0) {
-    for (const Destination& to : args.gradients) {
+    for (const GradOutput& to : args.gradients) {
       if (to.tensor.defined() && !to.accumulate) fill(to.tensor, 0.0);
     }
     return;

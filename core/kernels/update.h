@@ -91,7 +91,7 @@ struct Sgd {
     k.momentum = static_cast<float>(momentum);
     k.fresh = u.number == 1.0 ? 1.0f : static_cast<float>(1.0 - dampening);
   }
-  bool rests() const { return momentum == 0.0; }
+  bool zero_grad_is_noop() const { return momentum == 0.0; }
   template <class Visit>
   void with_element(Visit&& visit) const {
     if (momentum == 0.0) return visit(TypeTag<Formula<Form::plain>>{});
@@ -222,7 +222,9 @@ struct Adagrad {
     k.lr = static_cast<float>(u.lr / (1.0 + (u.number - 1.0) * lr_decay));
     k.eps = static_cast<float>(eps);
   }
-  bool rests() const { return static_cast<float>(eps) > 0.0f; }  // 0/0 else, where the sum is still 0
+  bool zero_grad_is_noop() const {
+    return static_cast<float>(eps) > 0.0f;
+  }  // 0/0 else, where the sum is still 0
   template <class Visit>
   void with_element(Visit&& visit) const {
     visit(TypeTag<Formula>{});
@@ -336,12 +338,12 @@ class UpdateRule {
   void visit(Visit&& visit) const {
     visit_one(UpdateRules{}, visit);
   }
-  bool rests() const {
-    bool rests = false;
+  bool zero_grad_is_noop() const {
+    bool zero_grad_is_noop = false;
     visit([&](const auto& rule) {
-      if constexpr (requires { rule.rests(); }) rests = rule.rests();
+      if constexpr (requires { rule.zero_grad_is_noop(); }) zero_grad_is_noop = rule.zero_grad_is_noop();
     });
-    return rests;
+    return zero_grad_is_noop;
   }
   // Whether the learning rate of a parameter depends on norms over all of it (host).
   bool adapts() const {

@@ -8,7 +8,7 @@
 //       .key("nesterov", &SgdOptions::nesterov, "look ahead along the momentum");
 //
 // A struct that is a member of another takes part by having `static const Schema& schema()`. Several things
-// that one key names, each with options of its own, are a Family (core/options/family.h).
+// that one key names, each with options of its own, are a Registry (core/options/registry.h).
 #pragma once
 
 #include <array>
@@ -287,7 +287,7 @@ class Describe {
     all_.include(M::schema(), offset(member));
     return *this;
   }
-  // Of a Choice (core/options/family.h), at this level: the key that names the variant, which must come
+  // Of a Choice (core/options/registry.h), at this level: the key that names the variant, which must come
   // first; the keys of all variants.
   template <class M>
   Describe& choice(M T::*member) {
@@ -375,22 +375,22 @@ struct Binding<std::string> {
 };
 
 // The words of an enum, in the order of its values from 0:
-//   template <> struct options::Words<Unit> { static constexpr std::array values{"epochs", "steps"}; };
+//   template <> struct options::EnumNames<Unit> { static constexpr std::array values{"epochs", "steps"}; };
 template <class E>
-struct Words;
+struct EnumNames;
 
 template <class E>
 requires std::is_enum_v<E>
 struct Binding<E> {
   static Type type(Rule rule) {
-    rule.choices.assign(Words<E>::values.begin(), Words<E>::values.end());
+    rule.choices.assign(EnumNames<E>::values.begin(), EnumNames<E>::values.end());
     return detail::ranged(Type::Kind::string, rule);
   }
   static void store(E& to, const Value& value) {
-    for (std::size_t i = 0; i < Words<E>::values.size(); ++i)
-      if (value.text == Words<E>::values[i]) to = static_cast<E>(i);
+    for (std::size_t i = 0; i < EnumNames<E>::values.size(); ++i)
+      if (value.text == EnumNames<E>::values[i]) to = static_cast<E>(i);
   }
-  static Value load(E from) { return Words<E>::values[static_cast<std::size_t>(from)]; }
+  static Value load(E from) { return EnumNames<E>::values[static_cast<std::size_t>(from)]; }
 };
 
 // A number for all, or a list of as many.

@@ -22,6 +22,6 @@ bool turned(const BoxImage& image, Index width, Index height);
 }  // namespace tandem::datasets
 
 template <>
-struct tandem::options::Words<tandem::datasets::MissingImages> {
+struct tandem::options::EnumNames<tandem::datasets::MissingImages> {
   static constexpr std::array values{"error", "skip"};
 };

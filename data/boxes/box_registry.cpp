@@ -20,9 +20,9 @@
 
 namespace tandem::datasets {
 
-const BoxSetFamily& box_sets() {
-  static const BoxSetFamily family({.what = "data set", .help = "the data set"},
-                                   {item_scenes_entry(), stamp_scenes_entry(), voc_entry(), coco_entry()});
+const BoxSetRegistry& box_sets() {
+  static const BoxSetRegistry family({.what = "data set", .help = "the data set"},
+                                     {item_scenes_entry(), stamp_scenes_entry(), voc_entry(), coco_entry()});
   return family;
 }
 

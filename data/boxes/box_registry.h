@@ -24,9 +24,9 @@ struct BoxSplits {
 void hold_out_test(BoxSplits& splits, double fraction, std::uint64_t seed);
 
 // Reads the splits that the files have, with all of their boxes. Images need not be there.
-using BoxSetFamily = options::Family<BoxSplits(const SetOptions&)>;
+using BoxSetRegistry = options::Registry<BoxSplits(const SetOptions&)>;
 // In the order documents list them. One must be named.
-const BoxSetFamily& box_sets();
+const BoxSetRegistry& box_sets();
 
 enum class Difficult : std::uint8_t { keep, drop };
 
@@ -61,6 +61,6 @@ BoxSplits open_box_set(std::string_view name, const SetOptions& common, const op
 }  // namespace tandem::datasets
 
 template <>
-struct tandem::options::Words<tandem::datasets::Difficult> {
+struct tandem::options::EnumNames<tandem::datasets::Difficult> {
   static constexpr std::array values{"keep", "drop"};
 };

@@ -196,9 +196,9 @@ const options::Schema& CocoPaths::schema() {
   return schema;
 }
 
-BoxSetFamily::Entry coco_entry() {
+BoxSetRegistry::Entry coco_entry() {
   using Options = CocoOptions;
-  return BoxSetFamily::entry<Options>(
+  return BoxSetRegistry::entry<Options>(
       "coco", "photographs with boxes in the form of COCO: a JSON file of instances for each split",
       options::Describe<Options>()
           .key("train", &Options::train, "what is trained on")

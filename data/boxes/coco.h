@@ -44,11 +44,11 @@ BoxCorpus coco_corpus(const CocoFile& file, const std::string& where, const std:
 BoxCorpus read_coco(const std::filesystem::path& annotations, const std::filesystem::path& images,
                     const BoxClasses& classes = {}, CocoLabels labels = CocoLabels::rank);
 
-BoxSetFamily::Entry coco_entry();
+BoxSetRegistry::Entry coco_entry();
 
 }  // namespace tandem::datasets
 
 template <>
-struct tandem::options::Words<tandem::datasets::CocoLabels> {
+struct tandem::options::EnumNames<tandem::datasets::CocoLabels> {
   static constexpr std::array values{"rank", "category_id"};
 };

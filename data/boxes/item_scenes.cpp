@@ -138,8 +138,8 @@ BoxSplits open_item_scenes(const ItemScenesOptions& own, const SetOptions& commo
 
 }  // namespace
 
-BoxSetFamily::Entry item_scenes_entry() {
-  return BoxSetFamily::entry<ItemScenesOptions>(
+BoxSetRegistry::Entry item_scenes_entry() {
+  return BoxSetRegistry::entry<ItemScenesOptions>(
       "scenes", "grey pictures on noisy ground, composed as they are asked for",
       options::Describe<ItemScenesOptions>()
           .key("items", &ItemScenesOptions::items,

@@ -37,6 +37,6 @@ class ItemScenes final : public ComposedScenes {
 };
 
 // Scenes for training show the items' training samples, those for testing the others.
-BoxSetFamily::Entry item_scenes_entry();
+BoxSetRegistry::Entry item_scenes_entry();
 
 }  // namespace tandem::datasets

@@ -78,9 +78,9 @@ BoxSplits open_stamp_scenes(const StampScenesOptions& own, const SetOptions& com
 
 }  // namespace
 
-BoxSetFamily::Entry stamp_scenes_entry() {
+BoxSetRegistry::Entry stamp_scenes_entry() {
   using Options = StampScenesOptions;
-  return BoxSetFamily::entry<Options>(
+  return BoxSetRegistry::entry<Options>(
       "stamps", "colour cut-outs with transparency on photographs, composed as they are asked for",
       options::Describe<Options>()
           .include(&Options::from)

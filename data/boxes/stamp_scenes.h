@@ -40,6 +40,6 @@ class StampScenes final : public ComposedScenes {
 };
 
 // Scenes for testing have photographs and cut-outs of their own.
-BoxSetFamily::Entry stamp_scenes_entry();
+BoxSetRegistry::Entry stamp_scenes_entry();
 
 }  // namespace tandem::datasets

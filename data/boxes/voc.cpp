@@ -189,9 +189,9 @@ BoxSplits open_voc(const VocOptions& own, const SetOptions& common) {
 
 }  // namespace
 
-BoxSetFamily::Entry voc_entry() {
+BoxSetRegistry::Entry voc_entry() {
   using Options = VocOptions;
-  return BoxSetFamily::entry<Options>(
+  return BoxSetRegistry::entry<Options>(
       "voc", "photographs with boxes in the form of PASCAL VOC: XML files, and lists of images",
       options::Describe<Options>()
           .key("train", &Options::train,

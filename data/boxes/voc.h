@@ -31,6 +31,6 @@ struct VocOptions {
 BoxCorpus read_voc(const std::filesystem::path& root, const std::vector<std::string>& splits, bool one_based,
                    BoxClasses classes = {}, const std::string& key = "splits");
 
-BoxSetFamily::Entry voc_entry();
+BoxSetRegistry::Entry voc_entry();
 
 }  // namespace tandem::datasets

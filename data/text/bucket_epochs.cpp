@@ -6,9 +6,9 @@ std::shared_ptr<const BucketEpochs::Numbered> BucketEpochs::numbered(std::uint32
   const std::lock_guard lock(mutex_);
   if (last_ && (last_->epoch == epoch || !options_.shuffle)) return last_;
   Numbered now{.epoch = epoch,
-               .plan = std::make_shared<const BucketPlan>(plan_buckets(lengths_, options_, epoch)),
+               .plan = std::make_shared<const BucketOrder>(order_buckets(lengths_, options_, epoch)),
                .before = {0}};
-  for (const BucketPlan::Batch& batch : now.plan->batches)
+  for (const BucketOrder::Batch& batch : now.plan->batches)
     now.before.push_back(now.before.back() + batch.count);
   last_ = std::make_shared<const Numbered>(std::move(now));
   return last_;

@@ -13,7 +13,7 @@ namespace tandem::datasets {
 // May be asked by several threads at once.
 class BucketEpochs {
  public:
-  using Plan = std::shared_ptr<const BucketPlan>;
+  using Plan = std::shared_ptr<const BucketOrder>;
 
   BucketEpochs(std::vector<Index> lengths, BucketOptions options)
       : lengths_(std::move(lengths)), options_(options) {}
@@ -21,7 +21,7 @@ class BucketEpochs {
   const std::vector<Index>& lengths() const { return lengths_; }  // by sample
   const BucketOptions& options() const { return options_; }
 
-  // The last one asked for is kept. Throws UserError as plan_buckets does.
+  // The last one asked for is kept. Throws UserError as order_buckets does.
   Plan plan(std::uint32_t epoch) const { return numbered(epoch)->plan; }
   Index batches(std::uint32_t epoch) const;
   // As Source has it.

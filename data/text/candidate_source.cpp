@@ -27,7 +27,7 @@ CandidateSource::CandidateSource(SourcePtr source, const CandidateOptions& optio
   layout_.add_whole("target_log_count", target, DType::f32);
 }
 
-SourcePtr CandidateSource::divided(const Division& division) const {
+SourcePtr CandidateSource::divided(const ShardSpec& division) const {
   return std::make_shared<CandidateSource>(source_->divided(division), options_);
 }
 

@@ -18,13 +18,13 @@ class CandidateSource final : public Source {
   // Throws UserError as check() does.
   CandidateSource(SourcePtr source, const CandidateOptions& options);
 
-  SourcePtr divided(const Division& division) const override;
+  SourcePtr divided(const ShardSpec& division) const override;
   const BatchLayout& layout() const override { return layout_; }
   Index batches(std::uint32_t epoch) const override { return source_->batches(epoch); }
   Index samples_before(const BatchKey& key) const override { return source_->samples_before(key); }
   void fill(const BatchKey& key, bool parallel, BatchBuffer& buffer) const override;
   Device device() const override { return source_->device(); }
-  std::unique_ptr<Arrival> arrival() const override { return source_->arrival(); }
+  std::unique_ptr<DevicePreprocess> arrival() const override { return source_->arrival(); }
 
  private:
   SourcePtr source_;

@@ -140,8 +140,8 @@ const options::Schema& CmuDictionaryOptions::schema() {
   return schema;
 }
 
-PairCorpusFamily::Entry cmu_dictionary_entry() {
-  return PairCorpusFamily::entry<CmuDictionaryOptions>(
+PairCorpusRegistry::Entry cmu_dictionary_entry() {
+  return PairCorpusRegistry::entry<CmuDictionaryOptions>(
       kCmuDictionary, "words and their pronunciations, split by word", CmuDictionaryOptions::schema(),
       [](const CmuDictionaryOptions& options) {
         return read_cmu_dictionary(options.path ? std::filesystem::path(*options.path)

@@ -30,6 +30,6 @@ struct CmuDictionaryOptions {
 // pronunciations. Throws UserError: the file is missing or too large, with the line one that is no UTF-8, no
 // entry, or has an empty word or no phoneme, and when a part has no word.
 PairTexts read_cmu_dictionary(const std::filesystem::path& path);
-PairCorpusFamily::Entry cmu_dictionary_entry();
+PairCorpusRegistry::Entry cmu_dictionary_entry();
 
 }  // namespace tandem::datasets

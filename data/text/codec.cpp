@@ -88,8 +88,8 @@ class DescribedCodec final : public TextCodec {
 };
 
 // `tokenizer` is one's name, and the codec's.
-CodecFamily::Entry vocabulary_entry(const std::string& tokenizer) {
-  return CodecFamily::entry<VocabularyOptions>(
+CodecRegistry::Entry vocabulary_entry(const std::string& tokenizer) {
+  return CodecRegistry::entry<VocabularyOptions>(
       tokenizer, fmt::format("{}, the most frequent of which have a number", tokenizers().at(tokenizer).help),
       VocabularyOptions::schema(), [tokenizer](const VocabularyOptions& options, const CodecTexts& from) {
         const TokenizerPtr made = tokenizers().make(tokenizer, {});
@@ -103,10 +103,10 @@ CodecFamily::Entry vocabulary_entry(const std::string& tokenizer) {
 
 }  // namespace
 
-const CodecFamily& codecs() {
-  static const CodecFamily family({.what = "codec", .help = "what the pieces of a text are"},
-                                  {vocabulary_entry("words"), vocabulary_entry("spaces"),
-                                   vocabulary_entry("characters"), unigram_entry(), bpe_entry()});
+const CodecRegistry& codecs() {
+  static const CodecRegistry family({.what = "codec", .help = "what the pieces of a text are"},
+                                    {vocabulary_entry("words"), vocabulary_entry("spaces"),
+                                     vocabulary_entry("characters"), unigram_entry(), bpe_entry()});
   return family;
 }
 

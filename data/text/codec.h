@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/options/family.h"
+#include "core/options/registry.h"
 #include "data/text/vocabulary.h"
 
 namespace tandem::datasets {
@@ -49,8 +49,8 @@ struct CodecTexts {
 };
 
 // Making one throws UserError on texts without a piece, and on more pieces than the texts give.
-using CodecFamily = options::Family<TextCodecPtr(const CodecTexts&)>;
-const CodecFamily& codecs();
+using CodecRegistry = options::Registry<TextCodecPtr(const CodecTexts&)>;
+const CodecRegistry& codecs();
 using CodecChoice = options::Choice<codecs>;
 
 // Of a description() that was read from a file. Throws UserError in the name of `where` for one that is

@@ -35,7 +35,7 @@ struct CorpusOptions {
   static const options::Schema& schema();
 };
 
-using CorpusFamily = options::Family<TextCorpus(const CorpusOptions&)>;
+using CorpusRegistry = options::Registry<TextCorpus(const CorpusOptions&)>;
 
 // ---- For readers
 

@@ -29,7 +29,7 @@ struct LabelledCorpusOptions {
   static const options::Schema& schema();
 };
 
-using LabelledCorpusFamily = options::Family<LabelledCorpus(const LabelledCorpusOptions&)>;
+using LabelledCorpusRegistry = options::Registry<LabelledCorpus(const LabelledCorpusOptions&)>;
 
 // A text as a model of such a corpus reads it.
 EncodedText encode_text(std::string_view text, const Tokenizer& tokenizer, const Vocabulary& vocabulary,

@@ -127,8 +127,8 @@ LabelledCorpus read_labelled_lines(const LabelledLinesOptions& files, const Labe
   return corpus;
 }
 
-LabelledCorpusFamily::Entry labelled_lines_entry() {
-  return LabelledCorpusFamily::entry<LabelledLinesOptions>(
+LabelledCorpusRegistry::Entry labelled_lines_entry() {
+  return LabelledCorpusRegistry::entry<LabelledLinesOptions>(
       "labelled_lines", "texts with a label each: tables, objects of JSON, or a folder for each class",
       LabelledLinesOptions::schema(),
       [](const LabelledLinesOptions& files, const LabelledCorpusOptions& options) {

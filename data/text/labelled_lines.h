@@ -24,6 +24,6 @@ struct LabelledLinesOptions {
 // have not, and when a share leaves no text to test on.
 LabelledCorpus read_labelled_lines(const LabelledLinesOptions& files,
                                    const LabelledCorpusOptions& options = {});
-LabelledCorpusFamily::Entry labelled_lines_entry();
+LabelledCorpusRegistry::Entry labelled_lines_entry();
 
 }  // namespace tandem::datasets

@@ -5,9 +5,9 @@
 
 namespace tandem::datasets {
 
-const LabelledCorpusFamily& labelled_corpora() {
-  static const LabelledCorpusFamily family({.what = "corpus", .help = "the labelled texts"},
-                                           {labelled_lines_entry(), package_sections_entry()});
+const LabelledCorpusRegistry& labelled_corpora() {
+  static const LabelledCorpusRegistry family({.what = "corpus", .help = "the labelled texts"},
+                                             {labelled_lines_entry(), package_sections_entry()});
   return family;
 }
 

@@ -7,7 +7,7 @@
 namespace tandem::datasets {
 
 // One must be named.
-const LabelledCorpusFamily& labelled_corpora();
+const LabelledCorpusRegistry& labelled_corpora();
 
 // What a configuration says about one.
 struct LabelledTextOptions {

@@ -56,7 +56,7 @@ Index next_count(std::span<const std::uint32_t> left, std::span<const Index> len
 }
 
 void cut(std::span<const std::uint32_t> shard, Index first, std::span<const Index> lengths,
-         const BucketOptions& options, std::vector<BucketPlan::Batch>& batches) {
+         const BucketOptions& options, std::vector<BucketOrder::Batch>& batches) {
   while (!shard.empty()) {
     const Index count = next_count(shard, lengths, options);
     const std::uint32_t longest = shard[static_cast<std::size_t>(count - 1)];
@@ -72,16 +72,16 @@ Index padded_length(Index length, Index grid) {
   return std::max<Index>((length + grid - 1) / grid, 1) * grid;
 }
 
-std::span<const std::uint32_t> BucketPlan::samples(Index batch) const {
+std::span<const std::uint32_t> BucketOrder::samples(Index batch) const {
   const Batch& which = batches.at(static_cast<std::size_t>(batch));
   return std::span(order).subspan(static_cast<std::size_t>(which.first),
                                   static_cast<std::size_t>(which.count));
 }
 
-BucketPlan plan_buckets(std::span<const Index> lengths, const BucketOptions& options, std::uint32_t epoch) {
+BucketOrder order_buckets(std::span<const Index> lengths, const BucketOptions& options, std::uint32_t epoch) {
   check(lengths, options);
   const auto size = static_cast<Index>(lengths.size());
-  BucketPlan plan;
+  BucketOrder plan;
   if (options.shuffle) {
     plan.order = permutation(size, options.seed, epoch);
   } else {
@@ -104,7 +104,7 @@ BucketPlan plan_buckets(std::span<const Index> lengths, const BucketOptions& opt
   }
   Index real = 0, padded = 0;
   for (const Index length : lengths) real += length;
-  for (const BucketPlan::Batch& batch : plan.batches) padded += batch.count * batch.length;
+  for (const BucketOrder::Batch& batch : plan.batches) padded += batch.count * batch.length;
   plan.real_share = static_cast<double>(real) / static_cast<double>(padded);
   return plan;
 }

@@ -25,7 +25,7 @@ struct BucketOptions {
 // A multiple of `grid`, at least one.
 Index padded_length(Index length, Index grid);
 
-struct BucketPlan {
+struct BucketOrder {
   struct Batch {
     Index first = 0, count = 0;  // in `order`
     Index length = 0;            // padded, of the longest
@@ -40,7 +40,7 @@ struct BucketPlan {
 // `lengths` by sample; of pairs the longer one's. Throws UserError on options of which not exactly one is
 // positive, a grid or shard below 1, no samples, a negative length, and where one sample, padded, has more
 // than `tokens`.
-BucketPlan plan_buckets(std::span<const Index> lengths, const BucketOptions& options, std::uint32_t epoch);
+BucketOrder order_buckets(std::span<const Index> lengths, const BucketOptions& options, std::uint32_t epoch);
 
 // Of any plan of these lengths: the most samples of a batch.
 Index most_in_a_batch(std::span<const Index> lengths, const BucketOptions& options);

@@ -127,8 +127,8 @@ const options::Schema& OfficeHelpOptions::schema() {
   return schema;
 }
 
-PairCorpusFamily::Entry office_help_entry() {
-  return PairCorpusFamily::entry<OfficeHelpOptions>(
+PairCorpusRegistry::Entry office_help_entry() {
+  return PairCorpusRegistry::entry<OfficeHelpOptions>(
       kOfficeHelp, "paragraphs of LibreOffice's help in two languages, split by page",
       OfficeHelpOptions::schema(),
       [](const OfficeHelpOptions& options) { return read_office_help(options); });

@@ -27,6 +27,6 @@ std::filesystem::path installed_office_help();
 // In the order of the pages' paths. Throws UserError: a language is missing, with the package that has it; a
 // page is no UTF-8; the languages have no page or a part no paragraph in common; the languages are the same.
 PairTexts read_office_help(const OfficeHelpOptions& options);
-PairCorpusFamily::Entry office_help_entry();
+PairCorpusRegistry::Entry office_help_entry();
 
 }  // namespace tandem::datasets

@@ -106,8 +106,8 @@ const options::Schema& PackageTextOptions::schema() {
   return schema;
 }
 
-CorpusFamily::Entry package_descriptions_entry() {
-  return CorpusFamily::entry<PackageTextOptions>(
+CorpusRegistry::Entry package_descriptions_entry() {
+  return CorpusRegistry::entry<PackageTextOptions>(
       "package_descriptions", "descriptions of Debian's packages, split by source",
       PackageTextOptions::schema(), [](const PackageTextOptions& own, const CorpusOptions& options) {
         return package_corpus(own.path ? std::filesystem::path(*own.path) : fetched_package_descriptions(),

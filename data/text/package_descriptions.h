@@ -38,6 +38,6 @@ struct PackageTextOptions {
 
 // Each description is a document. Throws UserError as above, and when a part has none.
 TextCorpus package_corpus(const std::filesystem::path& path, const CorpusOptions& options = {});
-CorpusFamily::Entry package_descriptions_entry();
+CorpusRegistry::Entry package_descriptions_entry();
 
 }  // namespace tandem::datasets

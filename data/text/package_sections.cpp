@@ -99,8 +99,8 @@ LabelledCorpus package_sections(const std::filesystem::path& path, const Labelle
   return corpus;
 }
 
-LabelledCorpusFamily::Entry package_sections_entry() {
-  return LabelledCorpusFamily::entry<PackageTextOptions>(
+LabelledCorpusRegistry::Entry package_sections_entry() {
+  return LabelledCorpusRegistry::entry<PackageTextOptions>(
       "package_sections", "descriptions of Debian's packages with their sections, split by source",
       PackageTextOptions::schema(), [](const PackageTextOptions& own, const LabelledCorpusOptions& options) {
         return package_sections(own.path ? std::filesystem::path(*own.path) : fetched_package_descriptions(),

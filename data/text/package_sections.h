@@ -21,6 +21,6 @@ const std::string& class_of_section(std::string_view section);
 // Whole sources are kept for validation and test (split_of_source); descriptions without a section are left
 // out, which the notes say. Throws UserError as read_package_descriptions does, and when a part has none.
 LabelledCorpus package_sections(const std::filesystem::path& path, const LabelledCorpusOptions& options = {});
-LabelledCorpusFamily::Entry package_sections_entry();
+LabelledCorpusRegistry::Entry package_sections_entry();
 
 }  // namespace tandem::datasets

@@ -5,7 +5,7 @@
 #include "core/error.h"
 #include "core/options/check.h"
 #include "data/text/corpus.h"
-#include "data/text/set_aside.h"
+#include "data/text/holdout.h"
 #include "data/text/text_lines.h"
 #include "files/input.h"
 #include "files/not_there.h"
@@ -110,8 +110,8 @@ PairTexts read_pair_files(const PairFileOptions& options) {
   return texts;
 }
 
-PairCorpusFamily::Entry pair_files_entry() {
-  return PairCorpusFamily::entry<PairFileOptions>(
+PairCorpusRegistry::Entry pair_files_entry() {
+  return PairCorpusRegistry::entry<PairFileOptions>(
       "text_pairs", "pairs of lines from files: sources and what they become", PairFileOptions::schema(),
       [](const PairFileOptions& options) { return read_pair_files(options); });
 }

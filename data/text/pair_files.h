@@ -29,6 +29,6 @@ struct PairFileOptions {
 // missing, too large or empty, or two files have different numbers of lines; with the line, too, where one is
 // too long, no UTF-8, or lacks a side; and when a share leaves a part without a pair.
 PairTexts read_pair_files(const PairFileOptions& options);
-PairCorpusFamily::Entry pair_files_entry();
+PairCorpusRegistry::Entry pair_files_entry();
 
 }  // namespace tandem::datasets

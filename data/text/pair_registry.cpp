@@ -6,9 +6,9 @@
 
 namespace tandem::datasets {
 
-const PairCorpusFamily& pair_corpora() {
-  static const PairCorpusFamily family({.what = "pair corpus", .help = "the pairs of texts"},
-                                       {pair_files_entry(), cmu_dictionary_entry(), office_help_entry()});
+const PairCorpusRegistry& pair_corpora() {
+  static const PairCorpusRegistry family({.what = "pair corpus", .help = "the pairs of texts"},
+                                         {pair_files_entry(), cmu_dictionary_entry(), office_help_entry()});
   return family;
 }
 

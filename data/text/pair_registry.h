@@ -8,9 +8,9 @@
 
 namespace tandem::datasets {
 
-using PairCorpusFamily = options::Family<PairTexts()>;
+using PairCorpusRegistry = options::Registry<PairTexts()>;
 // One must be named.
-const PairCorpusFamily& pair_corpora();
+const PairCorpusRegistry& pair_corpora();
 
 // What a configuration says about a pair corpus.
 struct PairDataOptions {

@@ -26,7 +26,7 @@ void put(std::span<const std::int32_t> ids, std::int64_t* field, Index columns, 
 }  // namespace
 
 PairSource::PairSource(Pairs pairs, Marks marks, BucketOptions options, Device device, Index first_pair,
-                       const Division& division)
+                       const ShardSpec& division)
     : Source(division),
       pairs_(std::move(pairs)),
       marks_(marks),
@@ -47,7 +47,7 @@ PairSource::PairSource(Pairs pairs, Marks marks, BucketOptions options, Device d
   layout_.keep_on_host("source_length");
 }
 
-SourcePtr PairSource::divided(const Division& division) const {
+SourcePtr PairSource::divided(const ShardSpec& division) const {
   return std::make_shared<PairSource>(pairs_, marks_, epochs_.options(), device_, first_pair_,
                                       this->division().into(division));
 }

@@ -26,11 +26,11 @@ class PairSource final : public Source {
   };
 
   // Batches are planned by the longer side of a pair, that of the target with its end. Throws UserError as
-  // plan_buckets does, and when there are no such parts.
+  // order_buckets does, and when there are no such parts.
   PairSource(Pairs pairs, Marks marks, BucketOptions options, Device device = {}, Index first_pair = 0,
-             const Division& division = {});
+             const ShardSpec& division = {});
 
-  SourcePtr divided(const Division& division) const override;
+  SourcePtr divided(const ShardSpec& division) const override;
 
   const BatchLayout& layout() const override { return layout_; }
   Index batches(std::uint32_t epoch) const override { return epochs_.batches(epoch) * division().count; }

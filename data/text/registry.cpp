@@ -5,9 +5,9 @@
 
 namespace tandem::datasets {
 
-const CorpusFamily& corpora() {
-  static const CorpusFamily family({.what = "corpus", .help = "the text"},
-                                   {text_file_entry(), package_descriptions_entry()});
+const CorpusRegistry& corpora() {
+  static const CorpusRegistry family({.what = "corpus", .help = "the text"},
+                                     {text_file_entry(), package_descriptions_entry()});
   return family;
 }
 

@@ -122,7 +122,7 @@ TextCodecPtr learn(const std::string& name, const SentencePieceOptions& options,
        {"vocab_size", std::to_string(options.size)},
        {"character_coverage", fmt::format("{}", options.coverage)},
        {"normalization_rule_name",
-        options::Words<PieceNormalization>::values[static_cast<std::size_t>(options.normalization)]},
+        options::EnumNames<PieceNormalization>::values[static_cast<std::size_t>(options.normalization)]},
        {"unk_id", std::to_string(kPieceUnknown)},
        {"bos_id", std::to_string(kPieceBegin)},
        {"eos_id", std::to_string(kPieceEnd)},
@@ -138,8 +138,8 @@ TextCodecPtr learn(const std::string& name, const SentencePieceOptions& options,
   return std::make_shared<const SentencePieceCodec>(name, std::move(model), from.where);
 }
 
-CodecFamily::Entry entry(const std::string& name, std::string help) {
-  return CodecFamily::entry<SentencePieceOptions>(
+CodecRegistry::Entry entry(const std::string& name, std::string help) {
+  return CodecRegistry::entry<SentencePieceOptions>(
       name, std::move(help), SentencePieceOptions::schema(),
       [name](const SentencePieceOptions& options, const CodecTexts& from) {
         return learn(name, options, from);
@@ -162,11 +162,11 @@ const options::Schema& SentencePieceOptions::schema() {
   return schema;
 }
 
-CodecFamily::Entry unigram_entry() {
+CodecRegistry::Entry unigram_entry() {
   return entry("unigram", "pieces of words, by a unigram model that SentencePiece learns");
 }
 
-CodecFamily::Entry bpe_entry() {
+CodecRegistry::Entry bpe_entry() {
   return entry("bpe", "pieces of words, by merges of frequent neighbours that SentencePiece learns");
 }
 

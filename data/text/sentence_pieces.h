@@ -24,8 +24,8 @@ struct SentencePieceOptions {
 };
 
 // Throw UserError where the texts do not give so many pieces, or have more characters than that.
-CodecFamily::Entry unigram_entry();
-CodecFamily::Entry bpe_entry();
+CodecRegistry::Entry unigram_entry();
+CodecRegistry::Entry bpe_entry();
 
 // Whether a codec of that name is one of these.
 bool learns_pieces(std::string_view codec);
@@ -38,6 +38,6 @@ TextCodecPtr recall_sentence_pieces(const std::string& name, const std::string& 
 }  // namespace tandem::datasets
 
 template <>
-struct tandem::options::Words<tandem::datasets::PieceNormalization> {
+struct tandem::options::EnumNames<tandem::datasets::PieceNormalization> {
   static constexpr std::array values{"identity", "nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf"};
 };

@@ -19,7 +19,7 @@ std::vector<Index> LabelledSequences::lengths() const {
 }
 
 SequenceSource::SequenceSource(Sequences sequences, BucketOptions options, Device device,
-                               const Division& division)
+                               const ShardSpec& division)
     : Source(division),
       sequences_(std::move(sequences)),
       epochs_(sequences_->lengths(), options),
@@ -36,7 +36,7 @@ SequenceSource::SequenceSource(Sequences sequences, BucketOptions options, Devic
   layout_.add("label", {}, DType::i64);
 }
 
-SourcePtr SequenceSource::divided(const Division& division) const {
+SourcePtr SequenceSource::divided(const ShardSpec& division) const {
   return std::make_shared<SequenceSource>(sequences_, epochs_.options(), device_,
                                           this->division().into(division));
 }

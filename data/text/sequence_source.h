@@ -26,11 +26,11 @@ class SequenceSource final : public Source {
  public:
   using Sequences = std::shared_ptr<const LabelledSequences>;
 
-  // Throws UserError as plan_buckets does, and when there are no such parts.
+  // Throws UserError as order_buckets does, and when there are no such parts.
   SequenceSource(Sequences sequences, BucketOptions options, Device device = {},
-                 const Division& division = {});
+                 const ShardSpec& division = {});
 
-  SourcePtr divided(const Division& division) const override;
+  SourcePtr divided(const ShardSpec& division) const override;
 
   const BatchLayout& layout() const override { return layout_; }
   Index batches(std::uint32_t epoch) const override { return epochs_.batches(epoch) * division().count; }

@@ -27,7 +27,7 @@ StreamOptions checked(StreamOptions options, const StreamSource::Ids& ids) {
 
 }  // namespace
 
-StreamSource::StreamSource(Ids ids, StreamOptions options, const Division& division)
+StreamSource::StreamSource(Ids ids, StreamOptions options, const ShardSpec& division)
     : Source(division),
       ids_(std::move(ids)),
       options_(checked(options, ids_)),
@@ -40,7 +40,7 @@ StreamSource::StreamSource(Ids ids, StreamOptions options, const Division& divis
   layout_.add_whole("length", {streams}, DType::i64);
 }
 
-SourcePtr StreamSource::divided(const Division& division) const {
+SourcePtr StreamSource::divided(const ShardSpec& division) const {
   return std::make_shared<StreamSource>(ids_, options_, this->division().into(division));
 }
 

@@ -46,9 +46,9 @@ class StreamSource final : public Source {
 
   // Throws UserError on streams or steps below 1, and where a stream would have no word, or there are no such
   // parts.
-  StreamSource(Ids ids, StreamOptions options, const Division& division = {});
+  StreamSource(Ids ids, StreamOptions options, const ShardSpec& division = {});
 
-  SourcePtr divided(const Division& division) const override;
+  SourcePtr divided(const ShardSpec& division) const override;
 
   const BatchLayout& layout() const override { return layout_; }
   Index batches(std::uint32_t epoch) const override;

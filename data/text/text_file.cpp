@@ -8,7 +8,7 @@
 
 #include "core/error.h"
 #include "core/options/check.h"
-#include "data/text/set_aside.h"
+#include "data/text/holdout.h"
 #include "data/text/text_lines.h"
 #include "files/input.h"
 #include "files/not_there.h"
@@ -83,12 +83,12 @@ TextCorpus read_text_files(const TextFileOptions& files, const CorpusOptions& op
   return make_corpus(parts, options, where);
 }
 
-CorpusFamily::Entry text_file_entry() {
-  return CorpusFamily::entry<TextFileOptions>("text", "plain text, a line after the other",
-                                              TextFileOptions::schema(),
-                                              [](const TextFileOptions& files, const CorpusOptions& options) {
-                                                return read_text_files(files, options);
-                                              });
+CorpusRegistry::Entry text_file_entry() {
+  return CorpusRegistry::entry<TextFileOptions>(
+      "text", "plain text, a line after the other", TextFileOptions::schema(),
+      [](const TextFileOptions& files, const CorpusOptions& options) {
+        return read_text_files(files, options);
+      });
 }
 
 }  // namespace tandem::datasets

@@ -26,6 +26,6 @@ struct TextFileOptions {
 // missing, too large or empty, with the line too where one is too long or no UTF-8, and when a share leaves a
 // part without a line.
 TextCorpus read_text_files(const TextFileOptions& files, const CorpusOptions& options = {});
-CorpusFamily::Entry text_file_entry();
+CorpusRegistry::Entry text_file_entry();
 
 }  // namespace tandem::datasets

@@ -84,15 +84,15 @@ class Characters final : public Tokenizer {
 struct NoKeys {};
 
 template <class T>
-TokenizerFamily::Entry entry(std::string name, std::string help) {
-  return TokenizerFamily::entry<NoKeys>(std::move(name), std::move(help), options::Describe<NoKeys>(),
-                                        [](const NoKeys&) { return std::make_shared<const T>(); });
+TokenizerRegistry::Entry entry(std::string name, std::string help) {
+  return TokenizerRegistry::entry<NoKeys>(std::move(name), std::move(help), options::Describe<NoKeys>(),
+                                          [](const NoKeys&) { return std::make_shared<const T>(); });
 }
 
 }  // namespace
 
-const TokenizerFamily& tokenizers() {
-  static const TokenizerFamily family(
+const TokenizerRegistry& tokenizers() {
+  static const TokenizerRegistry family(
       {.what = "tokenizer", .help = "what the pieces of a text are", .fallback = "words"},
       {entry<Words>("words", "runs of letters and digits, in lower case, and full stops"),
        entry<Spaces>("spaces", "what stands between spaces, as it is"),

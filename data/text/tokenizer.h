@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/options/family.h"
+#include "core/options/registry.h"
 
 namespace tandem::datasets {
 
@@ -35,8 +35,8 @@ using TokenizerPtr = std::shared_ptr<const Tokenizer>;
 
 // "words", of `words_of`; "spaces", what stands between spaces and tabs, as in corpora that are published in
 // pieces ("<unk>" stays one); "characters", of Unicode, one a code point.
-using TokenizerFamily = options::Family<TokenizerPtr()>;
-const TokenizerFamily& tokenizers();
+using TokenizerRegistry = options::Registry<TokenizerPtr()>;
+const TokenizerRegistry& tokenizers();
 
 // A word is a run of letters, marks and numbers of any script and of apostrophes, in lower case; a curly
 // apostrophe within one is a straight one. "." ends a sentence and is a word of its own, once; everything

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "core/options/family.h"
+#include "core/options/registry.h"
 #include "core/random.h"
 #include "data/transforms/image_work.h"
 

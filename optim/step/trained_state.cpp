@@ -115,7 +115,7 @@ void TrainedState::choose_rows(const Optimizer& optimizer, const Optimizer::Entr
   if (optimizer.sparse() == Sparse::off || !rule || rule->adapts()) return;
   const bool rounds = rounding_.weights != DType::f32 || rounding_.moments != DType::f32;
   const bool exact =
-      rule->rests() && entry.weight_decay == 0.0 && !sharded_ && !per_loss_ && skips_ && !rounds;
+      rule->zero_grad_is_noop() && entry.weight_decay == 0.0 && !sharded_ && !per_loss_ && skips_ && !rounds;
   if (!exact && optimizer.sparse() != Sparse::lazy) return;
   const auto slot = static_cast<std::size_t>(range.slot);
   buffers_.mark_rows_of(slot);

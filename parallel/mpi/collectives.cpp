@@ -87,7 +87,7 @@ void MpiCommunicator::find_hosts(const Launch& launch) {
     hosts_.emplace_back(place.host.data());
     boards.push_back(place.board);
   }
-  roll_call_.set_boards(boards);
+  handshake_.set_boards(boards);
   const std::set<std::string> hosts(hosts_.begin(), hosts_.end());
   host_count_ = hosts.size();
   if (launch.local_rank == 0) board_.unlink();  // every rank has it open
@@ -95,7 +95,7 @@ void MpiCommunicator::find_hosts(const Launch& launch) {
 
 // Every rank has the memory, or none: what one cannot have is no mistake, and the sums are MPI's.
 void MpiCommunicator::open_host_sums() {
-  const bool one_host = roll_call_.is_one_board();
+  const bool one_host = handshake_.is_one_board();
   if (size() == 1 || !one_host) return;
   std::unique_ptr<SharedMemory> memory;
   const auto if_it_can = [&](auto&& open) {

@@ -6,10 +6,10 @@
 #include <string_view>
 #include <thread>
 
-#include "parallel/absence.h"
-#include "parallel/last_words.h"
+#include "parallel/abort_message.h"
+#include "parallel/deadline.h"
 #include "parallel/launcher_end.h"
-#include "parallel/patience.h"
+#include "parallel/timeout_report.h"
 
 namespace tandem::parallel {
 
@@ -30,9 +30,9 @@ MpiCommunicator::MpiCommunicator(const MpiLibrary& mpi, const Launch& launch,
       options_(options),
       exceptions_(std::uncaught_exceptions()),
       board_(launch.rank, launch.size, options.shared_memory ? launch.session_folder : std::string()),
-      roll_call_(mpi, board_),
+      handshake_(mpi, board_),
       call_watch_(options.deadline_s, [this, deadline_s = options.deadline_s] {
-        const Arrival own = board_.own();
+        const RankStatus own = board_.own();
         end_all(absence_in(own.call, own.begun, deadline_s).what());
       }) {
   start(launch);
@@ -69,13 +69,13 @@ void MpiCommunicator::start(const Launch& launch) {
 }
 
 void MpiCommunicator::wait(Operation& operation, double deadline_s) {
-  Patience patience(deadline_s);
+  Deadline patience(deadline_s);
   double served_s = 0;
   while (!test(operation)) {
     if (patience.over()) return give_up(operation, patience.waited_s());
     if (patience.waited_s() >= served_s + kServeEvery) {
       const CallWatch::Inside inside(call_watch_);
-      roll_call_.serve();
+      handshake_.serve();
       served_s = patience.waited_s();
     }
     patience.pause();
@@ -87,7 +87,7 @@ void MpiCommunicator::give_up(Operation& operation, double waited_s) {
   // What is on the way from here to `abort` may wait, too: for a disk, for threads.
   const std::string seen = absence_in(operation.call, operation.number, waited_s).what();
   end_ = std::make_unique<ExitWatch>(kRollCall + kEnd, 1, [this, seen] { end_all(seen); });
-  const std::vector<Arrival> arrivals = roll_call_.call(kRollCall);
+  const std::vector<RankStatus> arrivals = handshake_.call(kRollCall);
   if (test(operation)) {
     end_.reset();
     return;
@@ -118,7 +118,7 @@ bool MpiCommunicator::test(Operation& operation) {
   if (host_sums_) host_sums_->advance();
   try {
     // Others wait for what MPI has to do here, perhaps, where this one is none of MPI's.
-    if (operation.ticket > 0 && open_.size() > 1) roll_call_.serve();
+    if (operation.ticket > 0 && open_.size() > 1) handshake_.serve();
     check(mpi_,
           mpi_.Testall(static_cast<int>(operation.requests.size()), operation.requests.data(), &ended,
                        MPI_STATUSES_IGNORE),
@@ -168,13 +168,13 @@ void MpiCommunicator::abort(std::string_view message, int exit_code) {
 // passes on no more of what they say.
 void MpiCommunicator::tell(std::string_view message) {
   if (board_.first_to_abort()) {
-    say_last_words(words_of_rank(rank(), size(), message));
+    write_abort_message(words_of_rank(rank(), size(), message));
     std::this_thread::sleep_for(std::chrono::milliseconds(100));  // for mpirun to take it
     board_.kill_stopped();
     end_launcher_after(kLauncher);
     board_.has_told();
   } else {
-    for (Patience patience(kTelling); !board_.is_told() && !patience.over();) patience.pause();
+    for (Deadline patience(kTelling); !board_.is_told() && !patience.over();) patience.pause();
   }
 }
 

@@ -16,13 +16,13 @@
 #include <string_view>
 #include <vector>
 
-#include "parallel/arrivals.h"
 #include "parallel/call_watch.h"
 #include "parallel/exit_watch.h"
 #include "parallel/host/host_sums.h"
 #include "parallel/launch.h"
+#include "parallel/mpi/handshake.h"
 #include "parallel/mpi/library.h"
-#include "parallel/mpi/roll_call.h"
+#include "parallel/rank_status.h"
 
 namespace tandem::parallel {
 
@@ -81,8 +81,8 @@ class MpiCommunicator final : public Communicator {
   const MpiLibrary& mpi_;
   CommunicatorOptions options_;
   int exceptions_;  // under way when this was made
-  ArrivalBoard board_;
-  RollCall roll_call_;
+  RankStatusBoard board_;
+  Handshake handshake_;
   std::vector<std::string> hosts_;  // of each rank
   std::size_t host_count_ = 1;
   std::unique_ptr<HostSums> host_sums_;  // where all ranks are on one host

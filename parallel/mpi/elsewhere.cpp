@@ -1,6 +1,6 @@
 // Calls of all ranks that go another way than through MPI: what each rank shows of itself meanwhile.
-#include "parallel/absence.h"
 #include "parallel/mpi/communicator.h"
+#include "parallel/timeout_report.h"
 
 namespace tandem::parallel {
 
@@ -17,12 +17,12 @@ void MpiCommunicator::end_elsewhere(std::uint64_t number) {
 
 void MpiCommunicator::look() {
   board_.looked();
-  roll_call_.serve();
+  handshake_.serve();
 }
 
 RankError MpiCommunicator::absence_elsewhere(std::uint64_t number, double waited_s) {
   const Waiting waiting{rank(), size(), Call::all_reduce, number, waited_s};
-  return absence(roll_call_.call(kRollCallElsewhere), waiting, hosts_);
+  return absence(handshake_.call(kRollCallElsewhere), waiting, hosts_);
 }
 
 }  // namespace tandem::parallel

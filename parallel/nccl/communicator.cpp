@@ -9,10 +9,10 @@
 
 #include "core/device_library.h"
 #include "core/error.h"
+#include "parallel/abort_message.h"
 #include "parallel/agreement.h"
+#include "parallel/deadline.h"
 #include "parallel/exit_watch.h"
-#include "parallel/last_words.h"
-#include "parallel/patience.h"
 
 namespace tandem::parallel {
 
@@ -168,7 +168,7 @@ void NcclCommunicator::begin_step() {
 
 void NcclCommunicator::settle(std::string_view what, ncclResult_t result) {
   if (result == ncclSuccess) return;
-  Patience patience(deadline_s_);
+  Deadline patience(deadline_s_);
   while (result == ncclInProgress) {
     if (patience.over()) give_up(patience.waited_s());
     ranks_.look();

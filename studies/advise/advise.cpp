@@ -138,7 +138,7 @@ class Advising {
         .compute = sums[0] / whole, .memory = sums[1] / whole, .overhead = (sums[2] + rest) / whole};
     advice_.expected = step_speedup(advice_.shares, advice_.factor);
     advice_.bound = models::amdahl_bound(products / whole, INFINITY);
-    const amp::Plan full(amp::Precision::fp32());
+    const amp::ResolvedPrecision full(amp::Precision::fp32());
     planning::Subject subject(loaded_, data_, amp::Precision::fp32());
     std::vector<double> steps;
     for (int i = 0; i < 4; ++i) {
@@ -234,7 +234,7 @@ std::vector<amp::LintLine> lint(const config::Loaded& loaded, const amp::Precisi
   const Device device = train::device_of(loaded.config);
   task->model().to(device);
   task->model().train();
-  return train::lint_of(*task, amp::Plan(precision, task->model()), loaded.config, device);
+  return train::lint_of(*task, amp::ResolvedPrecision(precision, task->model()), loaded.config, device);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ constexpr std::int64_t kSmallest = 4, kAttempts = 8, kLargest = std::int64_t{1} 
 
 class ArmCapacity {
  public:
-  ArmCapacity(const Plan& plan, const Arm& arm, const train::StopRequest& stop)
+  ArmCapacity(const Experiment& plan, const Arm& arm, const train::StopRequest& stop)
       : plan_(plan), arm_(arm), stop_(stop) {}
 
   Capacity find(std::size_t memory) const {
@@ -53,14 +53,14 @@ class ArmCapacity {
     return nlohmann::json::parse(exit.out).at("peak_memory_bytes");
   }
 
-  const Plan& plan_;
+  const Experiment& plan_;
   const Arm& arm_;
   const train::StopRequest& stop_;
 };
 
 }  // namespace
 
-std::vector<std::optional<Capacity>> largest_batches(const Plan& plan, std::size_t memory,
+std::vector<std::optional<Capacity>> largest_batches(const Experiment& plan, std::size_t memory,
                                                      const train::StopRequest& stop,
                                                      const std::function<void(const std::string&)>& say) {
   std::vector<std::optional<Capacity>> found;

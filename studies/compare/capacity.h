@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "studies/compare/plan.h"
+#include "studies/compare/experiment.h"
 #include "train/signals.h"
 
 namespace tandem::compare {
@@ -21,7 +21,7 @@ struct Capacity {
 };
 
 // One entry for each arm; fp32_null is fp32. Throws Interrupted.
-std::vector<std::optional<Capacity>> largest_batches(const Plan& plan, std::size_t memory,
+std::vector<std::optional<Capacity>> largest_batches(const Experiment& plan, std::size_t memory,
                                                      const train::StopRequest& stop,
                                                      const std::function<void(const std::string&)>& say);
 

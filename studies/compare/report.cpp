@@ -45,7 +45,7 @@ Row make_row(const Arm& arm, std::vector<SeedResult> seeds) {
   return row;
 }
 
-void compare_with(const Row& baseline, Row& row, const Plan& plan) {
+void compare_with(const Row& baseline, Row& row, const Experiment& plan) {
   std::vector<double> own, other;
   for (std::size_t i = 0; i < row.seeds.size(); ++i) {
     const SeedResult &mine = row.seeds[i], &theirs = baseline.seeds[i];
@@ -207,7 +207,7 @@ bool Report::all_equivalent() const {
   return rows.size() > 1;
 }
 
-Report make_report(const Plan& plan, std::vector<std::vector<SeedResult>> results,
+Report make_report(const Experiment& plan, std::vector<std::vector<SeedResult>> results,
                    std::vector<std::optional<ArmSpeed>> speeds,
                    std::vector<std::optional<Capacity>> capacities) {
   ensure(results.size() == plan.arms.size(), "make_report", "{} results, {} arms", results.size(),

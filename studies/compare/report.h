@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "studies/compare/capacity.h"
-#include "studies/compare/plan.h"
+#include "studies/compare/experiment.h"
 #include "studies/compare/runner.h"
 #include "studies/compare/speed.h"
 #include "studies/compare/statistics.h"
@@ -41,7 +41,7 @@ struct Report {
   bool all_equivalent() const;
 };
 
-Report make_report(const Plan& plan, std::vector<std::vector<SeedResult>> results,
+Report make_report(const Experiment& plan, std::vector<std::vector<SeedResult>> results,
                    std::vector<std::optional<ArmSpeed>> speeds,
                    std::vector<std::optional<Capacity>> capacities = {});
 

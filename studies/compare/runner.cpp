@@ -75,7 +75,7 @@ void move_aside(const fs::path& directory) {
 
 class ArmRun {
  public:
-  ArmRun(const Plan& plan, const Arm& arm, std::int64_t seed, const train::StopRequest& stop)
+  ArmRun(const Experiment& plan, const Arm& arm, std::int64_t seed, const train::StopRequest& stop)
       : plan_(plan),
         arm_(arm),
         seed_(seed),
@@ -185,7 +185,7 @@ class ArmRun {
     return result;
   }
 
-  const Plan& plan_;
+  const Experiment& plan_;
   const Arm& arm_;
   std::int64_t seed_;
   const train::StopRequest& stop_;
@@ -193,7 +193,7 @@ class ArmRun {
   std::vector<std::string> arguments_;
 };
 
-std::string summary(const Plan& plan, const SeedResult& result) {
+std::string summary(const Experiment& plan, const SeedResult& result) {
   const std::string value = result.value ? fmt::format("{} {:.{}f}{}", plan.metric, *result.value,
                                                        plan.percent ? 2 : 4, plan.percent ? " %" : "")
                                          : "";
@@ -204,7 +204,7 @@ std::string summary(const Plan& plan, const SeedResult& result) {
 
 }  // namespace
 
-std::vector<std::vector<SeedResult>> run_arms(const Plan& plan, const train::StopRequest& stop,
+std::vector<std::vector<SeedResult>> run_arms(const Experiment& plan, const train::StopRequest& stop,
                                               const RunnerOptions& options) {
   std::vector<std::vector<SeedResult>> results(plan.arms.size());
   const std::size_t total = plan.arms.size() * plan.seeds.size();

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "studies/compare/plan.h"
+#include "studies/compare/experiment.h"
 #include "train/signals.h"
 
 namespace tandem::compare {
@@ -40,7 +40,7 @@ struct RunnerOptions {
 // One result for each seed of `plan` for each of its arms. Seed by seed, so that an early look compares whole
 // pairs. Throws Interrupted; UserError when a run was refused; Error when one failed for another reason than
 // divergence.
-std::vector<std::vector<SeedResult>> run_arms(const Plan& plan, const train::StopRequest& stop,
+std::vector<std::vector<SeedResult>> run_arms(const Experiment& plan, const train::StopRequest& stop,
                                               const RunnerOptions& options);
 
 }  // namespace tandem::compare

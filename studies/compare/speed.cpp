@@ -39,7 +39,7 @@ Block block_of(const Json& json) {
 // One side of a round: `tandem bench --serve`, which runs a block for every line it is sent.
 class Side {
  public:
-  Side(const Plan& plan, const Arm& arm, const train::StopRequest& stop)
+  Side(const Experiment& plan, const Arm& arm, const train::StopRequest& stop)
       : name_(arm.name), stop_(stop), process_(arguments(plan, arm), stop) {
     answer();  // ready
   }
@@ -63,7 +63,7 @@ class Side {
   }
 
  private:
-  static std::vector<std::string> arguments(const Plan& plan, const Arm& arm) {
+  static std::vector<std::string> arguments(const Experiment& plan, const Arm& arm) {
     std::vector<std::string> words{"bench", plan.config};
     const auto more = plan.arguments(arm);
     words.insert(words.end(), more.begin(), more.end());
@@ -86,7 +86,7 @@ class Side {
 
 class SpeedOfArm {
  public:
-  SpeedOfArm(const Plan& plan, const Arm& arm, const train::StopRequest& stop)
+  SpeedOfArm(const Experiment& plan, const Arm& arm, const train::StopRequest& stop)
       : plan_(plan), arm_(arm), stop_(stop), file_(plan.arm_directory(arm) / "speed.json") {}
 
   // What was measured before with the same configuration, and no rounds less.
@@ -158,7 +158,7 @@ class SpeedOfArm {
     files::write_atomically(file_, files::json_text(json, 1) + "\n");
   }
 
-  const Plan& plan_;
+  const Experiment& plan_;
   const Arm& arm_;
   const train::StopRequest& stop_;
   fs::path file_;
@@ -186,7 +186,7 @@ std::optional<Ratio> ratio_of(const std::vector<Block>& blocks, const std::strin
   return Ratio{quantile(ratios, 0.5), quantile(ratios, 0.1), quantile(ratios, 0.9)};
 }
 
-std::vector<std::optional<ArmSpeed>> measure_speed(const Plan& plan, const train::StopRequest& stop,
+std::vector<std::optional<ArmSpeed>> measure_speed(const Experiment& plan, const train::StopRequest& stop,
                                                    const std::function<void(const std::string&)>& say) {
   std::vector<std::optional<ArmSpeed>> speeds;
   for (const Arm& arm : plan.arms) {

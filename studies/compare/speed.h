@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "studies/compare/plan.h"
+#include "studies/compare/experiment.h"
 #include "train/signals.h"
 
 namespace tandem::compare {
@@ -45,7 +45,7 @@ std::optional<Ratio> ratio_of(const std::vector<Block>& blocks, const std::strin
 // One entry for each arm; that of fp32 is the A/A ratio. fp32_null does the same arithmetic and is not
 // measured. What was measured before is kept in arms/ARM/speed.json and not measured again. Throws
 // Interrupted.
-std::vector<std::optional<ArmSpeed>> measure_speed(const Plan& plan, const train::StopRequest& stop,
+std::vector<std::optional<ArmSpeed>> measure_speed(const Experiment& plan, const train::StopRequest& stop,
                                                    const std::function<void(const std::string&)>& say);
 
 }  // namespace tandem::compare

@@ -86,7 +86,7 @@ ArmResult train(const Arm& arm, const datasets::TextCorpus& corpus, const Sizes&
   Trigram model(sizes);
   optim::Adam adam(model.parameters(), {.lr = sizes.lr});
   optim::Step step(model, {&adam}, amp::step_options(arm.precision));
-  const amp::Plan plan(arm.precision);
+  const amp::ResolvedPrecision plan(arm.precision);
   ArmResult result{.course = {.name = arm.name, .x = {}, .y = {}}};
   for (Index i = 0; i < sizes.steps; ++i) {
     const Tokens tokens = trigrams(corpus.train.ids, i * sizes.batch, sizes.batch);

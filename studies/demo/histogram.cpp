@@ -34,7 +34,7 @@ void run_histogram(Session& session) {
   {
     const auto learners = bench.make_learners(precision);
     optim::Step* const step = learners->front().step.get();
-    const amp::Plan plan(precision, bench.model());
+    const amp::ResolvedPrecision plan(precision, bench.model());
     for (std::int64_t i = 0; i < steps; ++i) {
       step->backward(bench.loss(bench.next_batch(), plan, static_cast<std::uint32_t>(i)));
       step->apply();

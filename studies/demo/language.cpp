@@ -47,7 +47,7 @@ ArmResult train(const Arm& arm, const config::Loaded& loaded, std::int64_t steps
   train::Workbench bench(loaded, {});
   const auto learners = bench.make_learners(arm.precision);
   optim::Step& step = *learners->front().step;
-  const amp::Plan plan(arm.precision, bench.model());
+  const amp::ResolvedPrecision plan(arm.precision, bench.model());
   ArmResult result{.course = {.name = arm.name, .x = {}, .y = {}}};
   for (std::int64_t i = 0; i < steps; ++i) {
     const Tensor loss = bench.loss(bench.next_batch(), plan, static_cast<std::uint32_t>(i));
@@ -72,7 +72,7 @@ double share_of(std::int64_t part, std::int64_t whole) {
 // are not zero, at scale 1 and at 2^kLog2Scale. Prints the table.
 Json show_flushed(const config::Loaded& loaded) {
   train::Workbench bench(loaded, {});
-  const amp::Plan plan(amp::Precision::fp32(), bench.model());
+  const amp::ResolvedPrecision plan(amp::Precision::fp32(), bench.model());
   amp::GradientCollector collector(bench.model());
   backward(bench.loss(bench.next_batch(), plan));
   report::Table table(

@@ -48,7 +48,7 @@ MastersResult train(const config::Loaded& loaded, const MastersArm& arm, std::in
   train::Workbench bench(loaded, {});
   const auto learners = bench.make_learners(arm.precision);
   optim::Step* const step = learners->front().step.get();
-  const amp::Plan plan(arm.precision, bench.model());
+  const amp::ResolvedPrecision plan(arm.precision, bench.model());
   MastersResult result{.course = {.name = arm.name, .x = {}, .y = {}}};
   for (std::int64_t epoch = 1; epoch <= epochs; ++epoch) {
     Lost lost;

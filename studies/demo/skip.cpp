@@ -59,7 +59,7 @@ Course train(const config::Loaded& loaded, bool retry, std::int64_t batches) {
   precision.scaler.interval = 20;
   const auto learners = bench.make_learners(precision);
   optim::Step* const step = learners->front().step.get();
-  const amp::Plan plan(precision, bench.model());
+  const amp::ResolvedPrecision plan(precision, bench.model());
   Course course{.scale = {.name = retry ? "retry" : "drop", .x = {}, .y = {}, .steps = true}};
   course.lowest = precision.scaler.initial;
   for (; course.batches < batches; ++course.batches) {

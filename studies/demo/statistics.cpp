@@ -63,7 +63,7 @@ class Trained {
 
  private:
   train::Workbench bench_;
-  amp::Plan plan_;
+  amp::ResolvedPrecision plan_;
   std::unique_ptr<train::Learners> learners_;
   optim::Step* step_ = nullptr;
 };

@@ -19,8 +19,8 @@ void run_table(Session& session) {
   if (small)
     overrides = {"data={\"name\":\"digits\",\"batch_size\":64,\"drop_last\":true}", "epochs=1",
                  "compare.seeds=2", "schedule=constant"};
-  const compare::Plan plan =
-      compare::make_plan({"fashion_resnet8_table", overrides, (session.options().out / "compare").string()});
+  const compare::Experiment plan = compare::make_experiment(
+      {"fashion_resnet8_table", overrides, (session.options().out / "compare").string()});
   std::filesystem::create_directories(plan.out / "arms");
   const train::StopRequest stop;
   const auto say = [&](const std::string& line) { session.progress(line); };

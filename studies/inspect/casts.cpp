@@ -178,10 +178,10 @@ bool follows_plan(const config::Loaded& loaded, const amp::Precision& precision)
   return precision.lowers() && loaded.config.precision.plan.has_value();
 }
 
-std::unique_ptr<amp::Plan> followed(const train::Workbench& bench, nn::Module& model,
-                                    const amp::Precision& precision) {
-  if (follows_plan(bench.loaded(), precision)) return train::make_plan(bench.loaded(), model);
-  return std::make_unique<amp::Plan>(precision, model);
+std::unique_ptr<amp::ResolvedPrecision> followed(const train::Workbench& bench, nn::Module& model,
+                                                 const amp::Precision& precision) {
+  if (follows_plan(bench.loaded(), precision)) return train::make_experiment(bench.loaded(), model);
+  return std::make_unique<amp::ResolvedPrecision>(precision, model);
 }
 
 }  // namespace

@@ -19,7 +19,8 @@ struct Batch {
 };
 
 std::vector<amp::GradientCollector::Layer> collect(train::Workbench& bench, const std::vector<Batch>& batches,
-                                                   const amp::Plan& plan, const amp::ScaleBorders* borders) {
+                                                   const amp::ResolvedPrecision& plan,
+                                                   const amp::SegmentedLossScale* borders) {
   amp::GradientCollector collector(bench.model(), 1.0, false);
   std::optional<amp::BorderScope> scope;
   if (borders) scope.emplace(*borders);
@@ -34,12 +35,12 @@ std::vector<amp::GradientCollector::Layer> collect(train::Workbench& bench, cons
 }  // namespace
 
 GradientReport report_gradients(train::Workbench& bench, std::int64_t batches,
-                                const amp::ScaleBorders* borders) {
+                                const amp::SegmentedLossScale* borders) {
   std::vector<Batch> chosen;
   for (std::int64_t i = 0; i < batches; ++i)
     chosen.push_back({bench.next_batch(), static_cast<std::uint32_t>(i)});
-  const amp::Plan wide(amp::Precision::fp32());
-  const amp::Plan narrow({.level = amp::Level::O1, .dtype = DType::f16});
+  const amp::ResolvedPrecision wide(amp::Precision::fp32());
+  const amp::ResolvedPrecision narrow({.level = amp::Level::O1, .dtype = DType::f16});
   GradientReport report{.layers = {},
                         .all = {.name = "all layers", .activations = {}, .weights = {}, .measured = {}},
                         .batches = batches};

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "amp/gradient_histogram.h"
-#include "amp/scale_borders.h"
+#include "amp/segmented_loss_scale.h"
 #include "report/plot/svg.h"
 #include "studies/inspect/workbench.h"
 
@@ -27,7 +27,7 @@ struct GradientReport {
 // Nothing is updated: every batch sees the same weights. With `borders` gradients carry what the segments of
 // the loss scale have beside it.
 GradientReport report_gradients(train::Workbench& bench, std::int64_t batches,
-                                const amp::ScaleBorders* borders = nullptr);
+                                const amp::SegmentedLossScale* borders = nullptr);
 
 // The exponent of every value as shares, for a chart.
 plot::HistogramSeries series_of(const std::string& name, const amp::ExponentHistogram& histogram);

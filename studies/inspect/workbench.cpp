@@ -53,12 +53,13 @@ Workbench::~Workbench() = default;
 
 datasets::Batch Workbench::next_batch() {
   ++served_;
-  if (!loader_) return task_->made_up(batch_size_, static_cast<std::uint64_t>(config_.seed) + served_, {});
+  if (!loader_)
+    return task_->synthetic_batch(batch_size_, static_cast<std::uint64_t>(config_.seed) + served_, {});
   auto batch = loader_->next();
   return batch ? *std::move(batch) : *loader_->next();
 }
 
-Tensor Workbench::loss(const datasets::Batch& batch, const amp::Plan& plan, std::uint32_t step,
+Tensor Workbench::loss(const datasets::Batch& batch, const amp::ResolvedPrecision& plan, std::uint32_t step,
                        std::size_t phase) {
   const amp::Autocast autocast(plan, phase);
   Tensor loss = loss_of_phase(*task_, phase, batch, {static_cast<std::uint64_t>(config_.seed), step});

@@ -35,7 +35,7 @@ class Workbench {
   // The next training batch; begins anew when the epoch is over.
   datasets::Batch next_batch();
   // Forward and loss of a batch in a phase under `plan`, with the random numbers of step `step`.
-  Tensor loss(const datasets::Batch& batch, const amp::Plan& plan, std::uint32_t step = 0,
+  Tensor loss(const datasets::Batch& batch, const amp::ResolvedPrecision& plan, std::uint32_t step = 0,
               std::size_t phase = 0);
   std::size_t phases() const { return phases_; }
   // The metrics of the weights as they are on the held-out split, in FP32. Throws UserError without data.

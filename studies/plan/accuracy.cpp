@@ -36,8 +36,8 @@ class Shadow final : public amp::plan::Oracle {
   double error(std::span<const int> low, int batch = 0) {
     std::vector<int> ops(low.begin(), low.end());
     std::ranges::sort(ops);
-    const amp::Plan plan = runnable(graph_, amp::plan::restricted(graph_, assignment_, ops), precision_, true,
-                                    step_.model(), phase_);
+    const amp::ResolvedPrecision plan = runnable(graph_, amp::plan::restricted(graph_, assignment_, ops),
+                                                 precision_, true, step_.model(), phase_);
     return step_.error(plan, batch, scale_);
   }
 

@@ -126,7 +126,7 @@ Assignment types_of(const config::Loaded& loaded, const Graph& graph, std::size_
 class Blaming {
  public:
   Blaming(const config::Loaded& loaded, const runs::Weights& weights, int batches, double scale,
-          std::size_t phase, const std::vector<amp::ScaleBorders::Segment>& segments)
+          std::size_t phase, const std::vector<amp::SegmentedLossScale::Segment>& segments)
       : phase_(phase),
         precision_(precision_for(loaded)),
         graph_(train::trace_of(loaded, runs::describe_data(loaded.config, weights.data), phase).graph),
@@ -165,13 +165,13 @@ class Blaming {
     return precision;
   }
 
-  amp::Plan plan_with(const std::vector<int>& low) {
+  amp::ResolvedPrecision plan_with(const std::vector<int>& low) {
     return runnable(graph_, amp::plan::restricted(graph_, assignment_, low), precision_, true, step_.model(),
                     phase_);
   }
 
   double error(const std::vector<int>& low) {
-    const amp::Plan plan = plan_with(low);
+    const amp::ResolvedPrecision plan = plan_with(low);
     double squares = 0.0;
     for (int batch = 0; batch < step_.batches(); ++batch) {
       const double error = step_.error(plan, batch, scale_);
@@ -180,7 +180,7 @@ class Blaming {
     return std::sqrt(squares / step_.batches());
   }
 
-  std::unordered_map<int, Values> watched(const std::vector<int>& ops, const amp::Plan& plan) {
+  std::unordered_map<int, Values> watched(const std::vector<int>& ops, const amp::ResolvedPrecision& plan) {
     OpValues watching(step_.model(), graph_, ops, scale_);
     step_.run(plan, 0, scale_);
     return std::move(watching.values);
@@ -202,7 +202,7 @@ class Blaming {
   const Graph graph_;
   const Assignment assignment_;
   ShadowStep step_;
-  const amp::ScaleBorders borders_;
+  const amp::SegmentedLossScale borders_;
   const double scale_;
 };
 
@@ -214,7 +214,7 @@ const char* name_of(Cause cause) {
 }
 
 Blame blame(const config::Loaded& loaded, const runs::Weights& weights, int batches, double scale,
-            std::size_t phase, const std::vector<amp::ScaleBorders::Segment>& segments) {
+            std::size_t phase, const std::vector<amp::SegmentedLossScale::Segment>& segments) {
   return Blaming(loaded, weights, batches, scale, phase, segments).run();
 }
 

@@ -6,7 +6,7 @@
 
 #include "amp/plan/graph.h"
 #include "amp/precision.h"
-#include "amp/scale_borders.h"
+#include "amp/segmented_loss_scale.h"
 #include "config/load.h"
 #include "runs/weights.h"
 
@@ -41,9 +41,9 @@ struct Blame {
 // Blame under the configuration's precision, level O1 or a plan, on weights as Workbench has them: a step for
 // each op that is lowered and batch, and one more for each op. The error is that of search_types. Throws
 // UserError for a precision that lowers nothing or is of another level, and as train::planned_phases,
-// ScaleBorders and BorderScope. Of one phase of a step. `segments` of the loss scale, of which `scale` is
-// that of the first.
+// SegmentedLossScale and BorderScope. Of one phase of a step. `segments` of the loss scale, of which `scale`
+// is that of the first.
 Blame blame(const config::Loaded& loaded, const runs::Weights& weights, int batches, double scale,
-            std::size_t phase = 0, const std::vector<amp::ScaleBorders::Segment>& segments = {});
+            std::size_t phase = 0, const std::vector<amp::SegmentedLossScale::Segment>& segments = {});
 
 }  // namespace tandem::planning

@@ -93,8 +93,8 @@ struct Rounds {
   int count = 0;
 };
 
-Rounds run_rounds(Subject& subject, const std::array<const amp::Plan*, kArms>& arms, std::size_t ops,
-                  std::size_t phase, double seconds) {
+Rounds run_rounds(Subject& subject, const std::array<const amp::ResolvedPrecision*, kArms>& arms,
+                  std::size_t ops, std::size_t phase, double seconds) {
   std::array<std::vector<std::vector<double>>, kArms> seen;
   std::vector<double> whole;
   Rounds rounds;
@@ -233,11 +233,12 @@ amp::plan::PrecisionPlan bare_plan(const Graph& graph, const Assignment& assignm
   return plan;
 }
 
-amp::Plan runnable(const Graph& graph, const Assignment& assignment, const amp::Precision& precision,
-                   bool share, nn::Module& model, std::size_t phase) {
+amp::ResolvedPrecision runnable(const Graph& graph, const Assignment& assignment,
+                                const amp::Precision& precision, bool share, nn::Module& model,
+                                std::size_t phase) {
   amp::plan::PhasePlans phases(phase, {.dtype = precision.dtype});  // those before it are not run
   phases.push_back(bare_plan(graph, assignment, precision.dtype, share));
-  return amp::Plan(
+  return amp::ResolvedPrecision(
       std::make_shared<const amp::PlannedTypes>(std::move(phases), "the plan", precision, model));
 }
 
@@ -246,12 +247,12 @@ Measured measure(const config::Loaded& loaded, const tasks::DataPtr& data, const
   Measured measured{.graph = traced.graph};
   Graph& graph = measured.graph;
   Subject subject(loaded, data, precision);
-  const amp::Plan full(amp::Precision::fp32());
+  const amp::ResolvedPrecision full(amp::Precision::fp32());
   const auto plan_with = [&](const Assignment& assignment) {
     return runnable(graph, assignment, precision, true, subject.model(), options.phase);
   };
-  const amp::Plan low = plan_with(amp::plan::low_precision(graph)), to_low = plan_with(narrowed(graph)),
-                  to_f32 = plan_with(widened(graph));
+  const amp::ResolvedPrecision low = plan_with(amp::plan::low_precision(graph)),
+                               to_low = plan_with(narrowed(graph)), to_f32 = plan_with(widened(graph));
   const std::vector<std::size_t> ops = planned_ops(graph);
   const Rounds rounds =
       run_rounds(subject, {&full, &low, &to_low, &to_f32}, ops.size(), options.phase, options.seconds);

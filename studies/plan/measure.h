@@ -43,8 +43,9 @@ Measured measure(const config::Loaded& loaded, const tasks::DataPtr& data, const
 amp::plan::PrecisionPlan bare_plan(const amp::plan::Graph& graph, const amp::plan::Assignment& assignment,
                                    DType low, bool share);
 // The same, ready to run on a model, in that phase alone.
-amp::Plan runnable(const amp::plan::Graph& graph, const amp::plan::Assignment& assignment,
-                   const amp::Precision& precision, bool share, nn::Module& model, std::size_t phase = 0);
+amp::ResolvedPrecision runnable(const amp::plan::Graph& graph, const amp::plan::Assignment& assignment,
+                                const amp::Precision& precision, bool share, nn::Module& model,
+                                std::size_t phase = 0);
 
 // A time that a quarter of all are below: whatever else the machine does only adds to them. 0 of none.
 double lower_quartile(std::vector<double> values);

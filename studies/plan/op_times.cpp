@@ -122,7 +122,7 @@ class OpTimer final : public OpObserver, public PrecisionPolicy {
 
 double StepTimes::rest() const { return whole - casts - std::accumulate(ops.begin(), ops.end(), 0.0); }
 
-StepTimes time_step(Subject& subject, const amp::Plan& plan, std::size_t phase) {
+StepTimes time_step(Subject& subject, const amp::ResolvedPrecision& plan, std::size_t phase) {
   Backend& backend = subject.backend();
   backend.synchronize();
   const std::uint64_t first = backend.timestamp();

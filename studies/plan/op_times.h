@@ -24,6 +24,6 @@ struct StepTimes {
 
 // One step of a phase of the subject under `plan`, without the other phases. An op's time is without the
 // casts that were put before it. Ops are numbered as PlannedTypes numbers its entries.
-StepTimes time_step(Subject& subject, const amp::Plan& plan, std::size_t phase = 0);
+StepTimes time_step(Subject& subject, const amp::ResolvedPrecision& plan, std::size_t phase = 0);
 
 }  // namespace tandem::planning

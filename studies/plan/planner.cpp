@@ -6,12 +6,12 @@
 #include <cmath>
 #include <numeric>
 
-#include "amp/plan/colours.h"
 #include "amp/plan/cut.h"
-#include "amp/plan/growth.h"
+#include "amp/plan/pai_policy.h"
 #include "amp/plan/plan_file.h"
 #include "amp/plan/prediction.h"
 #include "amp/plan/rules.h"
+#include "amp/plan/tf_policy.h"
 #include "config/task.h"
 #include "core/error.h"
 #include "files/output.h"
@@ -71,7 +71,7 @@ Assignment solved(const Graph& graph, const Request& request) {
   const amp::plan::Freedom freedom{.rounding = request.rounding};
   if (request.policy == "rules") return amp::plan::rules(graph);
   if (request.policy == "colours")
-    return amp::plan::painted_types(graph, amp::plan::colours(graph, amp::plan::paints(graph)).allow);
+    return amp::plan::painted_types(graph, amp::plan::tf_policy(graph, amp::plan::paints(graph)).allow);
   if (request.policy == "growth") return amp::plan::painted_types(graph, amp::plan::priced_growth(graph));
   return amp::plan::cut(graph, freedom);
 }
@@ -102,11 +102,11 @@ Steps measure_steps(const config::Loaded& loaded, const tasks::DataPtr& data,
   std::array<std::unique_ptr<Subject>, 3> subjects;
   for (auto& subject : subjects) subject = std::make_unique<Subject>(loaded, data, precision);
   subjects[0] = std::make_unique<Subject>(loaded, data, amp::Precision::fp32());
-  const amp::Plan full(amp::Precision::fp32());
-  const amp::Plan rules(precision, subjects[1]->model());
-  const amp::Plan planned(
+  const amp::ResolvedPrecision full(amp::Precision::fp32());
+  const amp::ResolvedPrecision rules(precision, subjects[1]->model());
+  const amp::ResolvedPrecision planned(
       std::make_shared<const amp::PlannedTypes>(phases, "the plan", precision, subjects[2]->model()));
-  const std::array<const amp::Plan*, 3> plans{&full, &rules, &planned};
+  const std::array<const amp::ResolvedPrecision*, 3> plans{&full, &rules, &planned};
   std::array<ArmSeconds, 3> times;
   std::vector<double> against_full, against_rules, rules_against_full;
   const auto start = std::chrono::steady_clock::now();
@@ -239,7 +239,7 @@ void keep_faster(Planned& planned, const Request& request) {
   steps.against_f32 = steps.rules_against_f32;
 }
 
-Planned make_plan(const config::Loaded& given, const Request& request) {
+Planned make_experiment(const config::Loaded& given, const Request& request) {
   const config::Loaded loaded = without_plan(given);
   const amp::Precision precision = precision_of(loaded);
   const tasks::DataPtr data = data_of(loaded.config);
@@ -285,7 +285,7 @@ Planned make_plan(const config::Loaded& given, const Request& request) {
 
 std::string plan_at_start(const config::Loaded& loaded) {
   // The run itself looks for the loss scale, and keeps what it found of every layer.
-  const Planned planned = make_plan(loaded, {.seconds = 5.0, .calibrates = false});
+  const Planned planned = make_experiment(loaded, {.seconds = 5.0, .calibrates = false});
   const amp::plan::PhasePlans plans = planned.plans();
   std::size_t ops = 0, low = 0;
   double predicted = 0.0, in_f32 = 0.0;  // ns

@@ -300,7 +300,8 @@ void print(const std::string& name, const Planned& planned) {
   const auto& plan = planned.phases.front().plan;
   std::string ops;
   for (const PlannedPhase& phase : planned.phases)
-    ops += fmt::format("{}{} ops{}", ops.empty() ? "" : ", ", phase.plan.ops.size(), whose(phase.plan));
+    ops +=
+        fmt::format("{}{} ops{}", ops.empty() ? "" : ", ", phase.plan.ops.size(), phase_suffix(phase.plan));
   output::print("{}: {}, batch {}, {}, policy {}{}; {}\n\n", name, ops, plan.shapes.batch,
                 name_of(plan.dtype), plan.policy.name,
                 plan.policy.rounding == amp::plan::Rounding::free ? ", free rounding" : "",

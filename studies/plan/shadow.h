@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "amp/autocast.h"
-#include "amp/scale_borders.h"
+#include "amp/segmented_loss_scale.h"
 #include "config/load.h"
 #include "studies/inspect/workbench.h"
 
@@ -28,14 +28,14 @@ class ShadowStep {
 
   // From now on steps have the segments of the loss scale of these borders; null: none. They are alive in
   // every run().
-  void set_borders(const amp::ScaleBorders* borders) { borders_ = borders; }
+  void set_borders(const amp::SegmentedLossScale* borders) { borders_ = borders; }
 
   // Forward and loss of a batch, without a backward; statistics stay as they are.
-  Tensor forward(const amp::Plan& plan, int batch);
+  Tensor forward(const amp::ResolvedPrecision& plan, int batch);
   // Loss and gradient of a step that leaves nothing behind.
-  Outcome run(const amp::Plan& plan, int batch, double scale);
+  Outcome run(const amp::ResolvedPrecision& plan, int batch, double scale);
   // The greater of ‖g - g32‖/‖g32‖ and |L - L32|/|L32|; infinite where anything is not finite.
-  double error(const amp::Plan& plan, int batch, double scale) {
+  double error(const amp::ResolvedPrecision& plan, int batch, double scale) {
     return difference(run(plan, batch, scale), batch);
   }
   double difference(const Outcome& outcome, int batch) const;
@@ -43,12 +43,12 @@ class ShadowStep {
   double noise();
 
  private:
-  const amp::Plan full_;
+  const amp::ResolvedPrecision full_;
   train::Workbench bench_;
   const std::size_t phase_;
   std::vector<datasets::Batch> batches_;
   std::vector<Outcome> wide_;
-  const amp::ScaleBorders* borders_ = nullptr;
+  const amp::SegmentedLossScale* borders_ = nullptr;
   int runs_ = 0;
 };
 

@@ -20,7 +20,7 @@ Subject::Subject(const config::Loaded& loaded, const tasks::DataPtr& data, const
                                                 [](double lr) { return optim::constant(lr); });
   Index size = config.data.batch_size;
   if (data->training_samples() > 0) size = std::min(size, data->training_samples());
-  batch_ = task_->made_up(size, static_cast<std::uint64_t>(config.seed), device_);
+  batch_ = task_->synthetic_batch(size, static_cast<std::uint64_t>(config.seed), device_);
 }
 
 Tensor Subject::forward(std::size_t phase) {
@@ -34,7 +34,7 @@ void Subject::backward_and_update(const Tensor& loss, std::size_t phase) {
   learner.step->apply();
 }
 
-std::vector<double> Subject::step(const amp::Plan& plan) {
+std::vector<double> Subject::step(const amp::ResolvedPrecision& plan) {
   std::vector<double> seconds;
   for (std::size_t phase = 0; phase < learners_->size(); ++phase) {
     const auto start = std::chrono::steady_clock::now();

@@ -27,7 +27,7 @@ class Subject {
   // What comes after the last phase, or after the one that is looked at by itself.
   void end() { learners_->end_iteration(); }
   // A whole step; seconds of each phase.
-  std::vector<double> step(const amp::Plan& plan);
+  std::vector<double> step(const amp::ResolvedPrecision& plan);
 
  private:
   const config::Loaded& loaded_;

@@ -15,11 +15,11 @@
 #include "runs/run_data.h"
 #include "studies/scaling/model.h"
 #include "train/learners.h"
-#include "train/made_up_scale.h"
 #include "train/part_weights.h"
-#include "train/ranks.h"
+#include "train/process_group.h"
 #include "train/setup.h"
 #include "train/step_runner.h"
+#include "train/synthetic_scale.h"
 
 namespace tandem::scaling {
 
@@ -31,20 +31,20 @@ using Clock = std::chrono::steady_clock;
 // A model and what trains it, on the own shards of a made-up batch.
 class Side {
  public:
-  // `exchange`, `peers`: absent where this rank trains by itself. `scale`: see train::MadeUpScale.
-  Side(const config::Loaded& loaded, const train::Ranks& ranks, Device device, const std::string& scale,
-       optim::ShardExchange* exchange, parallel::RankPeers* peers)
+  // `exchange`, `peers`: absent where this rank trains by itself. `scale`: see train::SyntheticScale.
+  Side(const config::Loaded& loaded, const train::ProcessGroup& ranks, Device device,
+       const std::string& scale, optim::ShardExchange* exchange, parallel::RankPeers* peers)
       : config_(loaded.config), device_(device), own_(static_cast<int>(ranks.own())) {
     task_ = config::make_task(loaded, runs::describe_data(config_));
-    precision_ = train::make_plan(loaded, task_->model());
+    precision_ = train::make_experiment(loaded, task_->model());
     task_->model().to(device);
     optim::StepOptions options = train::step_options(config_);
     options.shards = exchange;
     const Index shard = ranks.division().most(config_.data.batch_size);
     for (int i = 0; i < own_; ++i)
-      batches_.push_back(
-          task_->made_up(shard, static_cast<std::uint64_t>(config_.seed + ranks.rank() * own_ + i), device));
-    options.unit = train::part_weight(*task_, task_->made_up(shard, 0, device)).divisor;
+      batches_.push_back(task_->synthetic_batch(
+          shard, static_cast<std::uint64_t>(config_.seed + ranks.rank() * own_ + i), device));
+    options.unit = train::part_weight(*task_, task_->synthetic_batch(shard, 0, device)).divisor;
     if (!exchange) options.accumulate *= own_;
     if (exchange && ranks.update_parts() > 1) {
       options.update_parts = ranks.update_parts();
@@ -52,7 +52,7 @@ class Side {
     }
     learners_ = std::make_unique<train::Learners>(*task_, loaded, options,
                                                   [](double lr) { return optim::constant(lr); });
-    scale_ = std::make_unique<train::MadeUpScale>(scale, *task_, *learners_);
+    scale_ = std::make_unique<train::SyntheticScale>(scale, *task_, *learners_);
     for (std::size_t phase = 0; phase < learners_->size(); ++phase) {
       runners_.push_back(std::make_unique<train::StepRunner>(
           *task_, phase, (*learners_)[phase], *precision_, stages_,
@@ -62,7 +62,7 @@ class Side {
                                    .peers = peers}));
       runners_.back()->set_borders(scale_->borders());
     }
-    carries_.assign(runners_.size(), std::vector<tasks::Carry>(batches_.size()));
+    carries_.assign(runners_.size(), std::vector<tasks::CarriedState>(batches_.size()));
   }
 
   // Seconds of so many iterations.
@@ -99,18 +99,18 @@ class Side {
   const Device device_;
   const int own_;
   std::unique_ptr<tasks::Task> task_;
-  std::unique_ptr<amp::Plan> precision_;
+  std::unique_ptr<amp::ResolvedPrecision> precision_;
   std::unique_ptr<train::Learners> learners_;
-  std::unique_ptr<train::MadeUpScale> scale_;
+  std::unique_ptr<train::SyntheticScale> scale_;
   train::StageTimer stages_;
   std::vector<std::unique_ptr<train::StepRunner>> runners_;
   std::vector<datasets::Batch> batches_;
-  std::vector<std::vector<tasks::Carry>> carries_;  // by phase and shard
+  std::vector<std::vector<tasks::CarriedState>> carries_;  // by phase and shard
 };
 
 // Where a failure passes, devices no longer wait for other ranks, and so do not keep it from passing.
 struct Abandonment {
-  train::Ranks& ranks;
+  train::ProcessGroup& ranks;
   const int exceptions = std::uncaught_exceptions();
   ~Abandonment() {
     if (std::uncaught_exceptions() > exceptions) ranks.abandon_devices();
@@ -171,14 +171,14 @@ Json predictions(double bytes) {
 Json bench_ranks(const config::Loaded& loaded, parallel::Communicator& communicator,
                  const BenchOptions& options) {
   const config::Config& config = loaded.config;
-  train::Ranks ranks(&communicator, config.parallel, config.data.batch_size);
+  train::ProcessGroup ranks(&communicator, config.parallel, config.data.batch_size);
   const double deadline_s = ranks.deadline_s();
   const Device device = ranks.together([&] { return train::device_of(config); });
   const auto exchange = ranks.together([&] { return ranks.exchange(1.0, device); });
   const auto peers = ranks.batch_norm_peers();
   ranks.join_devices();
   const std::string found = ranks.together(
-      [&] { return ranks.first() ? train::MadeUpScale::find(loaded, device) : std::string(); });
+      [&] { return ranks.first() ? train::SyntheticScale::find(loaded, device) : std::string(); });
   const std::string scale = ranks.text_of_first([&] { return found; });
   Side together(loaded, ranks, device, scale, exchange.get(), peers.get()),
       apart(loaded, ranks, device, scale, nullptr, nullptr);

@@ -5,6 +5,6 @@
 
 namespace tandem::tasks {
 
-FamilyOfTasks::Entry classification_family();
+TaskRegistry::Entry classification_family();
 
 }  // namespace tandem::tasks

@@ -102,7 +102,7 @@ struct SquaredOptions {};
 }  // namespace tandem::tasks
 
 template <>
-struct tandem::options::Words<tandem::tasks::BatchCounts> {
+struct tandem::options::EnumNames<tandem::tasks::BatchCounts> {
   static constexpr std::array values{"samples", "class_weights"};
 };
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/options/family.h"
+#include "core/options/registry.h"
 #include "data/sample_source.h"
 
 namespace tandem::tasks {
@@ -34,7 +34,7 @@ class ClassificationLoss {
   Index classes_;
 };
 
-using ClassificationLosses = options::Family<std::unique_ptr<ClassificationLoss>(Index classes)>;
+using ClassificationLosses = options::Registry<std::unique_ptr<ClassificationLoss>(Index classes)>;
 
 // Without a name it is cross_entropy. Making one throws UserError unless there are as many class weights as
 // classes.

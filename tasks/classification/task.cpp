@@ -13,7 +13,7 @@
 #include "tasks/classification/family.h"
 #include "tasks/classification/predict.h"
 #include "tasks/classification/scores.h"
-#include "tasks/recipe.h"
+#include "tasks/task_factory.h"
 
 namespace tandem::tasks {
 
@@ -32,10 +32,10 @@ class ClassificationEvaluation final : public Evaluation {
                            bool confusion)
       : model_(model), data_(data), scores_(loss, confusion) {}
 
-  Record measure(const datasets::Batch& batch) override {
+  Record forward(const datasets::Batch& batch) override {
     return scores_.measure(model_(batch["image"]), batch);
   }
-  void take(std::span<const std::byte> record) override { scores_.take(record); }
+  void accumulate(std::span<const std::byte> record) override { scores_.take(record); }
   Metrics metrics() const override { return scores_.metrics(); }
 
   Json details() const override {
@@ -73,7 +73,7 @@ Tensor Classification::loss(const datasets::Batch& batch, const LossContext& con
   return (*loss_)(output(batch, context), batch);
 }
 
-datasets::Batch Classification::made_up(Index samples, std::uint64_t seed, Device device) const {
+datasets::Batch Classification::synthetic_batch(Index samples, std::uint64_t seed, Device device) const {
   const Shape shape = training_.output_shape().inserted(0, samples);
   const DType dtype = training_.output_dtype();
   if (device == kShapes) {
@@ -109,16 +109,16 @@ void Classification::predict(const PredictRequest& request, Device device) {
 
 namespace {
 
-class ClassificationRecipe final : public RecipeOf<Classification, ClassificationOptions, SampleData> {
+class ClassificationRecipe final : public TaskFactoryOf<Classification, ClassificationOptions, SampleData> {
  public:
-  using RecipeOf::RecipeOf;
+  using TaskFactoryOf::TaskFactoryOf;
   DataPtr open(SampleReport report) const override { return SampleData::open(options().data.set, report); }
   DataPtr describe() const override { return SampleData::describe(options().data.set); }
 };
 
 }  // namespace
 
-FamilyOfTasks::Entry classification_family() {
+TaskRegistry::Entry classification_family() {
   return family_of<ClassificationRecipe>("classification", "one class for each sample");
 }
 

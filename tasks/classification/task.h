@@ -18,7 +18,7 @@ class Classification final : public SampleTask {
     return loss_->batch_weight() ? PartCounts::weight : PartCounts::samples;
   }
 
-  datasets::Batch made_up(Index samples, std::uint64_t seed, Device device) const override;
+  datasets::Batch synthetic_batch(Index samples, std::uint64_t seed, Device device) const override;
 
   std::unique_ptr<Evaluation> evaluation(bool details) override;
   std::map<std::string, std::string> undefined_figures(const std::string&) const override {

@@ -105,7 +105,7 @@ std::int64_t DetectionEvaluation::category_of(Index label) const {
   return of_.classes.ids.at(static_cast<std::size_t>(label));
 }
 
-Record DetectionEvaluation::measure(const datasets::Batch& batch) {
+Record DetectionEvaluation::forward(const datasets::Batch& batch) {
   const NoGrad no_grad;
   const TensorList outputs = of_.model.outputs(batch["image"]);
   RecordWriter writer;
@@ -133,7 +133,7 @@ Record DetectionEvaluation::measure(const datasets::Batch& batch) {
   return std::move(writer).record();
 }
 
-void DetectionEvaluation::take(std::span<const std::byte> record) {
+void DetectionEvaluation::accumulate(std::span<const std::byte> record) {
   RecordReader reader(record);
   const auto loss = reader.take<double>();
   const auto samples = reader.take<Index>();

@@ -50,8 +50,8 @@ class DetectionEvaluation final : public Evaluation {
   //
   // The loss; of each image its number, size, objects and what is found; of those that are shown their pixels
   // and the boxes of the batch, too. Boxes are compared in pixels of the images as the data set has them.
-  Record measure(const datasets::Batch& batch) override;
-  void take(std::span<const std::byte> record) override;
+  Record forward(const datasets::Batch& batch) override;
+  void accumulate(std::span<const std::byte> record) override;
   // COCO's figures that there are objects for, mAP, loss.
   Metrics metrics() const override;
   // AP and AP50 (COCO's), VOC's figure, and COCO's curve of 101 points at an overlap of 0.5.

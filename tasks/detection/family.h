@@ -7,6 +7,6 @@
 
 namespace tandem::tasks {
 
-FamilyOfTasks::Entry detection_family();
+TaskRegistry::Entry detection_family();
 
 }  // namespace tandem::tasks

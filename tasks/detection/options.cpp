@@ -3,7 +3,7 @@
 #include "tasks/detection/coco.h"
 
 template <>
-struct tandem::options::Words<tandem::tasks::VocMean> {
+struct tandem::options::EnumNames<tandem::tasks::VocMean> {
   static constexpr std::array values{"eleven_point", "area"};
 };
 

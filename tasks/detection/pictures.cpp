@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tasks/detection/letters.h"
+#include "tasks/detection/bitmap_font.h"
 #include "tasks/drawing.h"
 
 namespace tandem::tasks {

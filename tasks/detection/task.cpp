@@ -20,7 +20,7 @@
 #include "tasks/detection/evaluation.h"
 #include "tasks/detection/family.h"
 #include "tasks/detection/predict.h"
-#include "tasks/recipe.h"
+#include "tasks/task_factory.h"
 
 namespace tandem::tasks {
 
@@ -94,7 +94,7 @@ optim::PartWeight DetectionTask::measured_weight(const datasets::Batch& batch) c
   return {terms, std::max(terms, 1.0)};
 }
 
-datasets::Batch DetectionTask::made_up(Index samples, std::uint64_t seed, Device device) const {
+datasets::Batch DetectionTask::synthetic_batch(Index samples, std::uint64_t seed, Device device) const {
   const Shape shape = training_.output_shape().inserted(0, samples);
   const Index rows = std::max<Index>(*data_->info().most_objects, 1);
   const Shape boxes{samples, rows, 5};
@@ -141,7 +141,7 @@ std::string DetectionTask::text_of(const datasets::Batch& batch) const {
 
 std::vector<std::string> DetectionTask::notes_of_data() const {
   std::vector<std::string> notes = data_->splits().notes;
-  const BoxCorpus* const evaluated = box_corpus(splits_.few() ? "train" : "test");
+  const BoxCorpus* const evaluated = box_corpus(splits_.is_overfit_run() ? "train" : "test");
   if (options_.eval.results && evaluated) {
     std::vector<std::int64_t> images;
     for (const datasets::BoxImage& image : evaluated->images) images.push_back(image.id);
@@ -191,9 +191,9 @@ void DetectionTask::predict(const PredictRequest& request, Device device) {
 
 namespace {
 
-class DetectionRecipe final : public RecipeOf<DetectionTask, DetectionOptions, SampleData> {
+class DetectionRecipe final : public TaskFactoryOf<DetectionTask, DetectionOptions, SampleData> {
  public:
-  using RecipeOf::RecipeOf;
+  using TaskFactoryOf::TaskFactoryOf;
   DataPtr open(SampleReport report) const override {
     const DetectionOptions::Data& data = options().data;
     datasets::Splits splits =
@@ -227,7 +227,7 @@ class DetectionRecipe final : public RecipeOf<DetectionTask, DetectionOptions, S
 
 }  // namespace
 
-FamilyOfTasks::Entry detection_family() {
+TaskRegistry::Entry detection_family() {
   return family_of<DetectionRecipe>("detection", "boxes of objects in images, and their classes");
 }
 

@@ -23,7 +23,7 @@ class DetectionTask final : public SampleTask {
   }
   // Terms of the loss, which divides by one at least.
   optim::PartWeight measured_weight(const datasets::Batch& batch) const override;
-  datasets::Batch made_up(Index samples, std::uint64_t seed, Device device) const override;
+  datasets::Batch synthetic_batch(Index samples, std::uint64_t seed, Device device) const override;
 
   std::unique_ptr<Evaluation> evaluation(bool details) override;
   std::map<std::string, std::string> undefined_figures(const std::string& split) const override;

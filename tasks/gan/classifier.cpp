@@ -10,7 +10,7 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "data/preparation.h"
-#include "data/shipped.h"
+#include "data/resources.h"
 #include "data/transforms/pipeline.h"
 #include "files/digest.h"
 #include "files/input.h"

@@ -38,7 +38,7 @@ GanEvaluation::GanEvaluation(models::AdversarialPair& model, std::shared_ptr<Cla
       padding_(padding),
       made_classes_(static_cast<std::size_t>(classifier_->classes())) {}
 
-Record GanEvaluation::measure(const datasets::Batch& batch) {
+Record GanEvaluation::forward(const datasets::Batch& batch) {
   const NoGrad no_grad;
   const Tensor& images = batch["image"];
   RecordWriter writer;
@@ -56,7 +56,7 @@ Record GanEvaluation::measure(const datasets::Batch& batch) {
   return std::move(writer).record();
 }
 
-void GanEvaluation::take(std::span<const std::byte> record) {
+void GanEvaluation::accumulate(std::span<const std::byte> record) {
   RecordReader reader(record);
   real_.add(reader.take_tensor());
   if (reader.take<Index>() > 0) {

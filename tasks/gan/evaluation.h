@@ -32,8 +32,8 @@ class GanEvaluation final : public Evaluation {
 
   // The features of the batch's images; those of the images that are made beside them and their classes; the
   // pixels of those that are shown.
-  Record measure(const datasets::Batch& batch) override;
-  void take(std::span<const std::byte> record) override;
+  Record forward(const datasets::Batch& batch) override;
+  void accumulate(std::span<const std::byte> record) override;
   Metrics metrics() const override;
   // "classifier", "samples" (made), and "made_classes": how many of them it takes for each class.
   Json details() const override;

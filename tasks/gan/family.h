@@ -6,6 +6,6 @@
 
 namespace tandem::tasks {
 
-FamilyOfTasks::Entry gan_family();
+TaskRegistry::Entry gan_family();
 
 }  // namespace tandem::tasks

@@ -22,7 +22,7 @@
 #include "tasks/gan/evaluation.h"
 #include "tasks/gan/family.h"
 #include "tasks/gan/noise.h"
-#include "tasks/recipe.h"
+#include "tasks/task_factory.h"
 
 namespace tandem::tasks {
 
@@ -120,7 +120,7 @@ datasets::SourcePtr Gan::evaluation_source(const std::string& split, Device devi
   return splits_.evaluation_source(steps(true), split, device);
 }
 
-datasets::Batch Gan::made_up(Index samples, std::uint64_t seed, Device device) const {
+datasets::Batch Gan::synthetic_batch(Index samples, std::uint64_t seed, Device device) const {
   const Shape shape = splits_.training_pipeline(steps(false)).output_shape().inserted(0, samples);
   const bool nothing = device == kShapes;
   const Tensor image = Tensor::empty(shape, {DType::f32, nothing ? kShapes : Device{}, MemoryKind::data});
@@ -199,16 +199,16 @@ void Gan::predict(const PredictRequest& request, Device device) {
 
 namespace {
 
-class GanRecipe final : public RecipeOf<Gan, GanOptions, GanData> {
+class GanRecipe final : public TaskFactoryOf<Gan, GanOptions, GanData> {
  public:
-  using RecipeOf::RecipeOf;
+  using TaskFactoryOf::TaskFactoryOf;
   DataPtr open(SampleReport report) const override { return GanData::open(options(), report); }
   DataPtr describe() const override { return GanData::describe(options()); }
 };
 
 }  // namespace
 
-FamilyOfTasks::Entry gan_family() {
+TaskRegistry::Entry gan_family() {
   return family_of<GanRecipe>("gan", "a generator of images against a discriminator");
 }
 

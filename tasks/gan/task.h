@@ -29,7 +29,7 @@ class Gan final : public Task {
   datasets::SourcePtr training_source(Device device, Index batch_size = 0) const override;
   datasets::SourcePtr evaluation_source(const std::string& split, Device device) const override;
   std::string validation_split() const override { return splits_.validation_split(); }
-  datasets::Batch made_up(Index samples, std::uint64_t seed, Device device) const override;
+  datasets::Batch synthetic_batch(Index samples, std::uint64_t seed, Device device) const override;
 
   std::unique_ptr<Evaluation> evaluation(bool details) override;
 

@@ -15,7 +15,7 @@ Tensor LanguageEvaluation::hidden(const datasets::Batch& batch) {
   return advanced.hidden;
 }
 
-Record LanguageEvaluation::measure(const datasets::Batch& batch) {
+Record LanguageEvaluation::forward(const datasets::Batch& batch) {
   const NoGrad no_grad;
   const Tensor target = chunk_of(batch).target;
   const auto [nll, guess] = model_.figures(hidden(batch), target);
@@ -27,7 +27,7 @@ Record LanguageEvaluation::measure(const datasets::Batch& batch) {
   return std::move(writer).record();
 }
 
-void LanguageEvaluation::take(std::span<const std::byte> record) {
+void LanguageEvaluation::accumulate(std::span<const std::byte> record) {
   RecordReader reader(record);
   const auto sums = reader.take<Sums>();
   reader.end();

@@ -17,11 +17,11 @@ class LanguageEvaluation final : public Evaluation {
       : model_(model), of_characters_(of_characters) {}
 
   // Σ -ln p of the targets, how many they are, and how many are ranked first.
-  Record measure(const datasets::Batch& batch) override;
-  void take(std::span<const std::byte> record) override;
+  Record forward(const datasets::Batch& batch) override;
+  void accumulate(std::span<const std::byte> record) override;
   // The states of the streams.
   bool carries() const override { return model_.carries_state(); }
-  void pass_by(const datasets::Batch& batch) override { hidden(batch); }
+  void skip(const datasets::Batch& batch) override { hidden(batch); }
   Metrics metrics() const override;
 
  private:

@@ -5,6 +5,6 @@
 
 namespace tandem::tasks {
 
-FamilyOfTasks::Entry language_family();
+TaskRegistry::Entry language_family();
 
 }  // namespace tandem::tasks

@@ -15,7 +15,7 @@
 #include "tasks/language/family.h"
 #include "tasks/language/generate.h"
 #include "tasks/language/penalties.h"
-#include "tasks/recipe.h"
+#include "tasks/task_factory.h"
 
 namespace tandem::tasks {
 
@@ -55,7 +55,7 @@ std::optional<datasets::CandidateOptions> Language::candidates() const {
 
 Tensor Language::loss(const datasets::Batch& batch, const LossContext& context) {
   const auto [token, target] = chunk_of(batch);
-  const auto advanced = model_->advance(token, context.carry ? *context.carry : Carry());
+  const auto advanced = model_->advance(token, context.carry ? *context.carry : CarriedState());
   if (context.carry && model_->carries_state()) *context.carry = advanced.state.carried();
   models::CausalModel::Targets targets{
       .words = target, .label_smoothing = options_.loss.label_smoothing, .ready = context.ready};
@@ -107,7 +107,7 @@ std::string Language::validation_split() const {
   return data_->corpus().validation.ids.empty() ? "test" : "validation";
 }
 
-datasets::Batch Language::made_up(Index streams, std::uint64_t seed, Device device) const {
+datasets::Batch Language::synthetic_batch(Index streams, std::uint64_t seed, Device device) const {
   const Shape shape{options_.data.steps, streams};
   if (device == kShapes) {
     const auto empty = [](const Shape& of, DType dtype) {
@@ -195,9 +195,9 @@ void Language::predict(const PredictRequest& request, Device device) {
 
 namespace {
 
-class LanguageRecipe final : public RecipeOf<Language, LanguageOptions, LanguageData> {
+class LanguageRecipe final : public TaskFactoryOf<Language, LanguageOptions, LanguageData> {
  public:
-  using RecipeOf::RecipeOf;
+  using TaskFactoryOf::TaskFactoryOf;
   DataPtr open(SampleReport) const override {
     return LanguageData::open(options(), context().words_of.get());
   }
@@ -206,7 +206,7 @@ class LanguageRecipe final : public RecipeOf<Language, LanguageOptions, Language
 
 }  // namespace
 
-FamilyOfTasks::Entry language_family() {
+TaskRegistry::Entry language_family() {
   return family_of<LanguageRecipe>("language", "the next word of a text from those before it");
 }
 

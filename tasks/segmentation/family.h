@@ -7,6 +7,6 @@
 
 namespace tandem::tasks {
 
-FamilyOfTasks::Entry segmentation_family();
+TaskRegistry::Entry segmentation_family();
 
 }  // namespace tandem::tasks

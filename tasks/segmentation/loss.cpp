@@ -134,7 +134,7 @@ class BceDice final : public SegmentationLoss {
 }  // namespace tandem::tasks
 
 template <>
-struct tandem::options::Words<tandem::tasks::PixelBatchCounts> {
+struct tandem::options::EnumNames<tandem::tasks::PixelBatchCounts> {
   static constexpr std::array values{"samples", "pixels"};
 };
 

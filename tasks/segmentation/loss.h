@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "core/options/family.h"
+#include "core/options/registry.h"
 #include "data/sample_source.h"
 
 namespace tandem::tasks {
@@ -32,7 +32,7 @@ class SegmentationLoss {
   bool by_pixels_;
 };
 
-using SegmentationLosses = options::Family<std::unique_ptr<SegmentationLoss>(Index classes)>;
+using SegmentationLosses = options::Registry<std::unique_ptr<SegmentationLoss>(Index classes)>;
 
 // Without a name it is cross_entropy_dice. Making one throws UserError when it is not for so many classes.
 const SegmentationLosses& segmentation_losses();

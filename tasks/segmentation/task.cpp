@@ -13,11 +13,11 @@
 #include "files/json_text.h"
 #include "models/registry.h"
 #include "tasks/drawing.h"
-#include "tasks/recipe.h"
 #include "tasks/segmentation/family.h"
 #include "tasks/segmentation/pictures.h"
 #include "tasks/segmentation/predict.h"
 #include "tasks/segmentation/scores.h"
+#include "tasks/task_factory.h"
 
 namespace tandem::tasks {
 
@@ -41,7 +41,7 @@ class SegmentationEvaluation final : public Evaluation {
         details_(details) {}
 
   // What the scores are of, and image, truth and prediction of the samples that are shown.
-  Record measure(const datasets::Batch& batch) override {
+  Record forward(const datasets::Batch& batch) override {
     RecordWriter writer;
     const Tensor classes = scores_.measure(model_(batch["image"]), batch["mask"], writer);
     const Index shown = std::clamp<Index>(most_examples_ - batch.first, 0, batch.samples);
@@ -53,7 +53,7 @@ class SegmentationEvaluation final : public Evaluation {
     return std::move(writer).record();
   }
 
-  void take(std::span<const std::byte> record) override {
+  void accumulate(std::span<const std::byte> record) override {
     RecordReader reader(record);
     scores_.take(reader);
     for (auto shown = reader.take<Index>(); shown > 0; --shown) {
@@ -130,7 +130,7 @@ PartCounts Segmentation::part_counts() const {
   return loss_->batch_weight() ? PartCounts::measured : PartCounts::weight;
 }
 
-datasets::Batch Segmentation::made_up(Index samples, std::uint64_t seed, Device device) const {
+datasets::Batch Segmentation::synthetic_batch(Index samples, std::uint64_t seed, Device device) const {
   const Shape shape = training_.output_shape().inserted(0, samples), masks = shape.without(3);
   if (device == kShapes) {
     const auto empty = [](const Shape& of, DType type) {
@@ -174,9 +174,9 @@ void Segmentation::predict(const PredictRequest& request, Device device) {
 
 namespace {
 
-class SegmentationRecipe final : public RecipeOf<Segmentation, SegmentationOptions, SampleData> {
+class SegmentationRecipe final : public TaskFactoryOf<Segmentation, SegmentationOptions, SampleData> {
  public:
-  using RecipeOf::RecipeOf;
+  using TaskFactoryOf::TaskFactoryOf;
   DataPtr open(SampleReport report) const override {
     return std::make_shared<SampleData>(datasets::open_masked_set(options().data.set, report));
   }
@@ -185,7 +185,7 @@ class SegmentationRecipe final : public RecipeOf<Segmentation, SegmentationOptio
 
 }  // namespace
 
-FamilyOfTasks::Entry segmentation_family() {
+TaskRegistry::Entry segmentation_family() {
   return family_of<SegmentationRecipe>("segmentation", "one class for each pixel of an image");
 }
 

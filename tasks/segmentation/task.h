@@ -17,7 +17,7 @@ class Segmentation final : public SampleTask {
   // Pixels by the weights of their classes, which the source has added up.
   optim::PartWeight measured_weight(const datasets::Batch& batch) const override { return batch.weight; }
 
-  datasets::Batch made_up(Index samples, std::uint64_t seed, Device device) const override;
+  datasets::Batch synthetic_batch(Index samples, std::uint64_t seed, Device device) const override;
 
   std::unique_ptr<Evaluation> evaluation(bool details) override;
   bool keeps_details() const override { return options_.eval.confusion; }

@@ -18,10 +18,10 @@ class TextEvaluation final : public Evaluation {
                  const std::vector<std::string>& classes, bool details)
       : model_(model), classes_(classes), scores_(loss, details) {}
 
-  Record measure(const datasets::Batch& batch) override {
+  Record forward(const datasets::Batch& batch) override {
     return scores_.measure(logits_of(model_, batch), batch);
   }
-  void take(std::span<const std::byte> record) override { scores_.take(record); }
+  void accumulate(std::span<const std::byte> record) override { scores_.take(record); }
   Metrics metrics() const override { return scores_.metrics(); }
   // "classes", their names; "confusion", rows of true classes; "per_class": for each its texts, the share of
   // them that were found (recall), and the share of what was taken for it that is it (precision), null of

@@ -5,6 +5,6 @@
 
 namespace tandem::tasks {
 
-FamilyOfTasks::Entry text_classification_family();
+TaskRegistry::Entry text_classification_family();
 
 }  // namespace tandem::tasks

@@ -10,7 +10,7 @@
 #include "core/shapes_backend.h"
 #include "core/units.h"
 #include "files/json_text.h"
-#include "tasks/recipe.h"
+#include "tasks/task_factory.h"
 #include "tasks/text_classification/evaluation.h"
 #include "tasks/text_classification/family.h"
 #include "tasks/text_classification/predict.h"
@@ -65,12 +65,13 @@ std::shared_ptr<const datasets::SequenceSource> TextClassification::training_tex
   const Index count = batch_size > 0 ? batch_size : context_.loading.batch_size;
   const bool full = batch_size > 0 || context_.loading.drop_last;
   Index texts = all.size();
-  if (few()) texts = std::min(texts, count * context_.loading.overfit_batches);
+  if (is_overfit_run()) texts = std::min(texts, count * context_.loading.overfit_batches);
   if (full && texts > count) texts -= texts % count;
   return std::make_shared<const datasets::SequenceSource>(
       std::make_shared<const LabelledSequences>(first_of(all, texts)),
-      datasets::BucketOptions{
-          .sentences = count, .shuffle = context_.loading.shuffle && !few(), .seed = context_.seed},
+      datasets::BucketOptions{.sentences = count,
+                              .shuffle = context_.loading.shuffle && !is_overfit_run(),
+                              .seed = context_.seed},
       device);
 }
 
@@ -79,18 +80,18 @@ datasets::SourcePtr TextClassification::training_source(Device device, Index bat
 }
 
 datasets::SourcePtr TextClassification::evaluation_source(const std::string& split, Device device) const {
-  if (few() && split == "train") return training_source(device, 0);
+  if (is_overfit_run() && split == "train") return training_source(device, 0);
   return std::make_shared<datasets::SequenceSource>(
       std::make_shared<const LabelledSequences>(data_->texts(split)),
       datasets::BucketOptions{.sentences = context_.loading.evaluated_at_once(), .shuffle = false}, device);
 }
 
 std::string TextClassification::validation_split() const {
-  if (few()) return "train";
+  if (is_overfit_run()) return "train";
   return data_->corpus().validation.size() > 0 ? "validation" : "test";
 }
 
-datasets::Batch TextClassification::made_up(Index samples, std::uint64_t seed, Device device) const {
+datasets::Batch TextClassification::synthetic_batch(Index samples, std::uint64_t seed, Device device) const {
   const Shape shape{datasets::padded_length(data_->max_words() + 1, datasets::BucketOptions{}.grid), samples};
   if (device == kShapes) {
     const auto empty = [](const Shape& of) {
@@ -165,9 +166,9 @@ void TextClassification::predict(const PredictRequest& request, Device device) {
 namespace {
 
 class TextClassificationRecipe final
-    : public RecipeOf<TextClassification, TextClassificationOptions, LabelledTextData> {
+    : public TaskFactoryOf<TextClassification, TextClassificationOptions, LabelledTextData> {
  public:
-  using RecipeOf::RecipeOf;
+  using TaskFactoryOf::TaskFactoryOf;
   DataPtr open(SampleReport) const override {
     return LabelledTextData::open(options(), context().words_of.get());
   }
@@ -178,7 +179,7 @@ class TextClassificationRecipe final
 
 }  // namespace
 
-FamilyOfTasks::Entry text_classification_family() {
+TaskRegistry::Entry text_classification_family() {
   return family_of<TextClassificationRecipe>("text_classification", "one class for each text");
 }
 

@@ -28,7 +28,7 @@ class TextClassification final : public Task {
   datasets::SourcePtr training_source(Device device, Index batch_size = 0) const override;
   datasets::SourcePtr evaluation_source(const std::string& split, Device device) const override;
   std::string validation_split() const override;
-  datasets::Batch made_up(Index samples, std::uint64_t seed, Device device) const override;
+  datasets::Batch synthetic_batch(Index samples, std::uint64_t seed, Device device) const override;
 
   std::unique_ptr<Evaluation> evaluation(bool details) override;
   std::map<std::string, std::string> undefined_figures(const std::string&) const override {
@@ -48,7 +48,7 @@ class TextClassification final : public Task {
   void predict(const PredictRequest& request, Device device) override;
 
  private:
-  bool few() const { return context_.loading.overfit_batches > 0; }
+  bool is_overfit_run() const { return context_.loading.overfit_batches > 0; }
   std::shared_ptr<const datasets::SequenceSource> training_texts(Device device, Index batch_size) const;
 
   const TextClassificationOptions options_;

@@ -76,7 +76,7 @@ void TranslationEvaluation::count(Index pair, const std::vector<std::int32_t>& t
   lines += '\n';
 }
 
-Record TranslationEvaluation::measure(const datasets::Batch& batch) {
+Record TranslationEvaluation::forward(const datasets::Batch& batch) {
   RecordWriter writer;
   writer.put(loss_of(batch));
   const auto found = search(model_, batch["source"], source_lengths(batch), options_);
@@ -89,7 +89,7 @@ Record TranslationEvaluation::measure(const datasets::Batch& batch) {
   return std::move(writer).record();
 }
 
-void TranslationEvaluation::take(std::span<const std::byte> record) {
+void TranslationEvaluation::accumulate(std::span<const std::byte> record) {
   RecordReader reader(record);
   const auto loss = reader.take<Loss>();
   const auto sums = reader.take<Written>();

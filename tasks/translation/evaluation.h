@@ -28,8 +28,8 @@ class TranslationEvaluation final : public Evaluation {
       : model_(model), data_(data), options_(options), keeps_(details) {}
 
   // The loss; of what is written what the figures are sums of, and the lines of the translations.
-  Record measure(const datasets::Batch& batch) override;
-  void take(std::span<const std::byte> record) override;
+  Record forward(const datasets::Batch& batch) override;
+  void accumulate(std::span<const std::byte> record) override;
   Metrics metrics() const override;
   // "bleu": its signature, brevity penalty, precisions and lengths; "pieces": errors by their kind; "cut":
   // translations that had not ended at max_length.

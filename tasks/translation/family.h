@@ -7,6 +7,6 @@
 
 namespace tandem::tasks {
 
-FamilyOfTasks::Entry translation_family();
+TaskRegistry::Entry translation_family();
 
 }  // namespace tandem::tasks

@@ -9,7 +9,7 @@
 #include "core/random.h"
 #include "core/shapes_backend.h"
 #include "data/text/stream_source.h"
-#include "tasks/recipe.h"
+#include "tasks/task_factory.h"
 #include "tasks/translation/evaluation.h"
 #include "tasks/translation/family.h"
 #include "tasks/translation/search.h"
@@ -82,12 +82,12 @@ Translation::SourceOfPairs Translation::training_pairs(Device device, Index batc
   const Index count = batch_size > 0 ? batch_size : context_.loading.batch_size;
   const bool by_tokens = batch_size == 0 && options_.data.batch_tokens > 0;
   Index pairs = data_->pairs("train").size();
-  if (few()) pairs = std::min(pairs, count * context_.loading.overfit_batches);
+  if (is_overfit_run()) pairs = std::min(pairs, count * context_.loading.overfit_batches);
   if ((batch_size > 0 || (context_.loading.drop_last && !by_tokens)) && pairs > count) pairs -= pairs % count;
   return source_of("train", pairs,
                    {.sentences = by_tokens ? 0 : count,
                     .tokens = by_tokens ? options_.data.batch_tokens : 0,
-                    .shuffle = context_.loading.shuffle && !few(),
+                    .shuffle = context_.loading.shuffle && !is_overfit_run(),
                     .seed = context_.seed},
                    device);
 }
@@ -97,17 +97,17 @@ datasets::SourcePtr Translation::training_source(Device device, Index batch_size
 }
 
 datasets::SourcePtr Translation::evaluation_source(const std::string& split, Device device) const {
-  if (few() && split == "train") return training_source(device, 0);
+  if (is_overfit_run() && split == "train") return training_source(device, 0);
   return source_of(split, data_->pairs(split).size(),
                    {.sentences = context_.loading.evaluated_at_once(), .shuffle = false}, device);
 }
 
 std::string Translation::validation_split() const {
-  if (few()) return "train";
+  if (is_overfit_run()) return "train";
   return data_->corpus().validation.size() > 0 ? "validation" : "test";
 }
 
-datasets::Batch Translation::made_up(Index samples, std::uint64_t seed, Device device) const {
+datasets::Batch Translation::synthetic_batch(Index samples, std::uint64_t seed, Device device) const {
   const Index grid = BucketOptions{}.grid;
   const Shape source{datasets::padded_length(data_->max_length(), grid), samples};
   const Shape target{datasets::padded_length(data_->max_length() + 1, grid), samples};
@@ -192,9 +192,9 @@ void Translation::predict(const PredictRequest& request, Device device) {
 
 namespace {
 
-class TranslationRecipe final : public RecipeOf<Translation, TranslationOptions, TranslationData> {
+class TranslationRecipe final : public TaskFactoryOf<Translation, TranslationOptions, TranslationData> {
  public:
-  using RecipeOf::RecipeOf;
+  using TaskFactoryOf::TaskFactoryOf;
   DataPtr open(SampleReport) const override {
     return TranslationData::open(options(), context().words_of.get());
   }
@@ -203,7 +203,7 @@ class TranslationRecipe final : public RecipeOf<Translation, TranslationOptions,
 
 }  // namespace
 
-FamilyOfTasks::Entry translation_family() {
+TaskRegistry::Entry translation_family() {
   return family_of<TranslationRecipe>("translation", "a text from another one");
 }
 

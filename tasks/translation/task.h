@@ -29,7 +29,7 @@ class Translation final : public Task {
   datasets::SourcePtr training_source(Device device, Index batch_size = 0) const override;
   datasets::SourcePtr evaluation_source(const std::string& split, Device device) const override;
   std::string validation_split() const override;
-  datasets::Batch made_up(Index samples, std::uint64_t seed, Device device) const override;
+  datasets::Batch synthetic_batch(Index samples, std::uint64_t seed, Device device) const override;
 
   std::unique_ptr<Evaluation> evaluation(bool details) override;
   bool keeps_details() const override { return options_.eval.translations; }
@@ -43,7 +43,7 @@ class Translation final : public Task {
   void predict(const PredictRequest& request, Device device) override;
 
  private:
-  bool few() const { return context_.loading.overfit_batches > 0; }
+  bool is_overfit_run() const { return context_.loading.overfit_batches > 0; }
   using SourceOfPairs = std::shared_ptr<const datasets::PairSource>;
   SourceOfPairs source_of(const std::string& split, Index pairs, const datasets::BucketOptions& options,
                           Device device) const;

@@ -218,7 +218,7 @@ TEST_CASE("the update writes the working copies", "[autocast]") {
     const auto model = models::resnet(8, {.in_channels = 1, .num_classes = 10});
     optim::Sgd optimizer(model->parameters(), {.lr = 0.1, .momentum = 0.9});
     optim::Step step(*model, {&optimizer}, {.working = dtype});
-    const amp::Plan plan(lowered(dtype), *model);
+    const amp::ResolvedPrecision plan(lowered(dtype), *model);
     const Tensor images = ramp({4, 12, 12, 1});
     const Tensor labels = Tensor::from(std::vector<std::int64_t>{1, 3, 5, 9}, {4});
     for (int i = 0; i < 3; ++i) {

@@ -259,7 +259,7 @@ TEST_CASE("a forward pass run again is the same one, wherever it runs", "[confor
   for (const DType dtype : kHalves) {
     Precision precision = lowered(dtype);
     precision.lists.infer = {"softmax"};
-    const amp::Plan plan(precision);
+    const amp::ResolvedPrecision plan(precision);
     const auto forward = [&] {
       const Autocast region(plan);
       return softmax(linear(x, w, {}), 1);

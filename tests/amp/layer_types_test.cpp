@@ -37,7 +37,7 @@ struct Outcome {
 };
 
 // Gradients of a loss that is multiplied by `factor`, divided by it again.
-Outcome run(nn::Module& net, const amp::Plan& plan, double factor) {
+Outcome run(nn::Module& net, const amp::ResolvedPrecision& plan, double factor) {
   net.clear_gradients();
   const Tensor x = random_tensor({16, 8});
   Tensor y, loss;
@@ -68,9 +68,10 @@ double apart(const std::vector<float>& a, const std::vector<float>& b) {
 TEST_CASE("backward fp32: gradients that FP16 flushes without a loss scale arrive", "[layers][backward]") {
   const auto net = small_net();
   constexpr double kTiny = 0x1p-24;
-  const Outcome wide = run(*net, amp::Plan(amp::Precision::fp32()), kTiny);
-  const amp::Plan narrow({.level = amp::Level::O1, .dtype = DType::f16});
-  const amp::Plan widened(fp16_with({.match = "", .dtype = DType::f16, .backward = DType::f32}), *net);
+  const Outcome wide = run(*net, amp::ResolvedPrecision(amp::Precision::fp32()), kTiny);
+  const amp::ResolvedPrecision narrow({.level = amp::Level::O1, .dtype = DType::f16});
+  const amp::ResolvedPrecision widened(fp16_with({.match = "", .dtype = DType::f16, .backward = DType::f32}),
+                                       *net);
   const Outcome flushed = run(*net, narrow, kTiny), kept = run(*net, widened, kTiny);
   CHECK(apart(flushed.gradients, wide.gradients) > 0.3);
   CHECK(apart(kept.gradients, wide.gradients) < 0.01);
@@ -85,7 +86,7 @@ TEST_CASE("backward fp32 reaches the layers that match, and ends with them", "[l
   const auto wide_inside = [&](std::vector<amp::LayerRule> rules) {
     amp::Precision precision{.level = amp::Level::O1, .dtype = DType::f16};
     precision.layers = std::move(rules);
-    const amp::Plan plan(precision, *net);
+    const amp::ResolvedPrecision plan(precision, *net);
     class Watch final : public OpObserver {
      public:
       std::vector<bool> seen;
@@ -111,7 +112,7 @@ TEST_CASE("math: what operands are multiplied in, whatever the result is stored 
   const auto layer = std::make_shared<nn::Linear>(8, 8);
   const Tensor x = random_tensor({4, 8});
   const auto run_in = [&](const amp::LayerRule& rule) {
-    const amp::Plan plan(fp16_with(rule), *layer);
+    const amp::ResolvedPrecision plan(fp16_with(rule), *layer);
     const amp::Autocast autocast(plan);
     return (*layer)(x);
   };

@@ -53,7 +53,7 @@ amp::Precision all_low(DType type = DType::f16) {
 
 std::vector<amp::LintLine> lines_of(nn::Module& model, const amp::Precision& precision,
                                     const std::function<Tensor()>& forward) {
-  const amp::Plan plan(precision);
+  const amp::ResolvedPrecision plan(precision);
   return amp::lint(model, plan, {forward});
 }
 

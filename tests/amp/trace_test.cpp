@@ -63,10 +63,10 @@ Tensor loss_of(Net& net, const Tensor& x, bool more = false) {
   return mean(more ? tanh(y) : y);
 }
 
-amp::Plan plan_for(Net& net, const amp::plan::Graph& graph, const Assignment& assignment, bool share,
-                   const amp::Precision& precision = amp::Precision::amp_bf16()) {
+amp::ResolvedPrecision plan_for(Net& net, const amp::plan::Graph& graph, const Assignment& assignment,
+                                bool share, const amp::Precision& precision = amp::Precision::amp_bf16()) {
   const std::size_t ops = graph.ops.size();
-  return amp::Plan(std::make_shared<const amp::PlannedTypes>(
+  return amp::ResolvedPrecision(std::make_shared<const amp::PlannedTypes>(
       amp::plan::plan_of(graph, assignment, std::vector<amp::plan::Why>(ops, amp::plan::Why::rule),
                          precision.dtype, share, std::vector<bool>(ops)),
       "plan.json", precision, net));
@@ -78,7 +78,7 @@ struct Outcome {
   friend bool operator==(const Outcome&, const Outcome&) = default;
 };
 
-Outcome run(Net& net, const Tensor& x, const amp::Plan& plan) {
+Outcome run(Net& net, const Tensor& x, const amp::ResolvedPrecision& plan) {
   net.clear_gradients();
   Tensor loss;
   {
@@ -145,7 +145,7 @@ TEST_CASE("an op whose kernel keeps the type of what it reads is tied to it, and
   CHECK(graph.ties == std::vector<std::pair<int, int>>{{1, 2}});
   Assignment types = amp::plan::full_precision(graph);
   types[2].out = true;  // as a policy by lists may have it
-  const amp::Plan plan = plan_for(net, graph, types, true);
+  const amp::ResolvedPrecision plan = plan_for(net, graph, types, true);
   const amp::Autocast autocast(plan);
   forward();
   CHECK(found == DType::bf16);
@@ -156,7 +156,7 @@ TEST_CASE("what moves values, and what runs without a tape, is for no plan to fo
   Net net;
   const Tensor x = numbers({6, 6}, 3);
   const auto graph = amp::trace(net, [&] { return loss_of(net, x); }).graph;
-  const amp::Plan plan = plan_for(net, graph, amp::plan::rules(graph), true);
+  const amp::ResolvedPrecision plan = plan_for(net, graph, amp::plan::rules(graph), true);
   const amp::Autocast autocast(plan);
   Tensor y = net(x);
   y = reshape(permute(y, {1, 0, 2}), {36});
@@ -188,7 +188,7 @@ TEST_CASE("the cast rules as a plan are level O1 to the bit", "[plan][policy]") 
     const amp::Precision precision = fp16 ? amp::Precision::amp_fp16() : amp::Precision::amp_bf16();
     Net a, b;
     const auto graph = amp::trace(b, [&] { return loss_of(b, x); }).graph;
-    const amp::Plan o1(precision, a);
+    const amp::ResolvedPrecision o1(precision, a);
     CHECK(run(a, x, o1) == run(b, x, plan_for(b, graph, amp::plan::rules(graph), false, precision)));
   }
 }
@@ -210,7 +210,7 @@ TEST_CASE("products read and write the types that a plan gives them", "[plan][po
   const auto watched = [&](const Assignment& assignment, bool share) {
     Watch watch;
     const ObserverScope observed(watch);
-    const amp::Plan plan = plan_for(net, graph, assignment, share);
+    const amp::ResolvedPrecision plan = plan_for(net, graph, assignment, share);
     const amp::Autocast autocast(plan);
     loss_of(net, x);
     autocast.finish();
@@ -253,7 +253,7 @@ TEST_CASE("a cast that several products read is made once, and its gradient is t
   const auto graph = amp::trace(fork, forward).graph;
   const Assignment rules = amp::plan::rules(graph);
   const auto casts = [&](bool share) {
-    const amp::Plan plan(std::make_shared<const amp::PlannedTypes>(
+    const amp::ResolvedPrecision plan(std::make_shared<const amp::PlannedTypes>(
         amp::plan::plan_of(graph, rules, std::vector<amp::plan::Why>(graph.ops.size(), amp::plan::Why::rule),
                            DType::bf16, share, std::vector<bool>(graph.ops.size())),
         "plan.json", amp::Precision::amp_bf16(), fork));
@@ -279,7 +279,7 @@ TEST_CASE("a scope begins at the first op of its plan, whatever became of the on
   const Tensor x = numbers({6, 6}, 3);
   Net net;
   const auto graph = amp::trace(net, [&] { return loss_of(net, x); }).graph;
-  const amp::Plan plan = plan_for(net, graph, amp::plan::rules(graph), true);
+  const amp::ResolvedPrecision plan = plan_for(net, graph, amp::plan::rules(graph), true);
   {
     const amp::Autocast autocast(plan);
     net(x);

@@ -40,7 +40,7 @@ TEST_CASE("layers of a typed module run in the precision that their paths ask fo
   const auto twin = std::make_shared<Twin>();
   const Tensor x = random_tensor({2, 4});
   const auto types = [&](const char* match) {
-    const amp::Plan plan(by_layer(match), *twin);
+    const amp::ResolvedPrecision plan(by_layer(match), *twin);
     const amp::Autocast autocast(plan);
     const Pair y = (*twin)({x, x});
     return std::pair{y.left.dtype(), y.right.dtype()};
@@ -56,7 +56,7 @@ TEST_CASE("so do those of a graph that is called by name, and of its layers of s
   const int down = graph.add("down", std::make_shared<nn::Linear>(4, 2), {nn::Graph::Source(halves, 1)});
   const int other = graph.add("other", std::make_shared<nn::Linear>(4, 2), {nn::Graph::input(1)});
   graph.set_outputs({{"half", {halves, 0}}, {"down", down}, {"other", other}});
-  const amp::Plan plan(by_layer("^down"), graph);
+  const amp::ResolvedPrecision plan(by_layer("^down"), graph);
   const amp::Autocast autocast(plan);
   const Tensor x = random_tensor({2, 4});
   const nn::NamedTensors y = graph({{"a", x}, {"b", x}});

@@ -89,7 +89,7 @@ struct ProductIntoSink {
     Tensor z;
   };
   Out forward(Context& context, Saved&, const In& in) const {
-    const Destination to = context.destination(in.x.shape(), DType::f32);
+    const GradOutput to = context.destination(in.x.shape(), DType::f32);
     const auto x = in.x.to_vector<float>(), y = in.y.to_vector<float>();
     for (std::size_t i = 0; i < x.size(); ++i) {
       float& z = to.tensor.data<float>()[i];

@@ -47,7 +47,7 @@ void check_fp16() {
   const tandem::RandomScope random(3, 0, 0);
   Block block;
   expect(block.describe() == "Block", block.describe().c_str());
-  const tandem::amp::Plan plan(tandem::amp::Precision::amp_fp16());
+  const tandem::amp::ResolvedPrecision plan(tandem::amp::Precision::amp_fp16());
   const tandem::Tensor x = tandem::random_normal({4, 8});
   const tandem::Tensor wide = block(x);
   tandem::Tensor narrow;
@@ -74,7 +74,7 @@ void check_reports() {
   precision.lists.deny = {"mish"};
   const tandem::Tensor x = tandem::random_normal({4, 8});
   {
-    const tandem::amp::Plan plan(precision);
+    const tandem::amp::ResolvedPrecision plan(precision);
     const tandem::amp::Autocast autocast(plan);
     expect(block(x).dtype() == tandem::DType::f32, "mish is on the list of FP32");
   }

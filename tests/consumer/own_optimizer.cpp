@@ -19,8 +19,8 @@ struct RowSignOptions {
 //   w ← w·(1 - lr·weight_decay) - lr·s·sign(m)
 class RowSign : public tandem::optim::Optimizer {
  public:
-  static const tandem::optim::OptimizerFamily::Entry& entry() {
-    static const tandem::optim::OptimizerFamily::Entry entry =
+  static const tandem::optim::OptimizerRegistry::Entry& entry() {
+    static const tandem::optim::OptimizerRegistry::Entry entry =
         tandem::optim::optimizer_entry<RowSign, RowSignOptions>(
             {.name = "row_sign", .help = "signs of a momentum, with a step size of each row", .lr = 1e-3},
             [](tandem::options::Describe<RowSignOptions>& keys) {

@@ -12,8 +12,8 @@
 
 #include "core/error.h"
 #include "core/options/check.h"
-#include "core/options/family.h"
 #include "core/options/one_or_more.h"
+#include "core/options/registry.h"
 
 namespace tandem::test {
 
@@ -56,14 +56,14 @@ struct CircleOptions {
 }  // namespace tandem::test
 
 template <>
-struct tandem::options::Words<tandem::test::Colour> {
+struct tandem::options::EnumNames<tandem::test::Colour> {
   static constexpr std::array values{"red", "green"};
 };
 
 namespace tandem::test {
 namespace {
 
-using Shapes = Family<double(int)>;
+using Shapes = Registry<double(int)>;
 
 Describe<SquareOptions> describe_square() {
   Describe<SquareOptions> keys;
@@ -373,7 +373,7 @@ struct Poster {
 
 struct Plain {};
 
-using Pictures = Family<int()>;
+using Pictures = Registry<int()>;
 
 const Pictures& pictures() {
   static const Pictures family(

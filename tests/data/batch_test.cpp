@@ -22,13 +22,13 @@ class Buckets final : public Source {
  public:
   static constexpr Index kBatches = 5;
 
-  explicit Buckets(const Division& division = {}, Device device = {})
+  explicit Buckets(const ShardSpec& division = {}, Device device = {})
       : Source(division), device_(device), layout_(division.most(3)) {
     layout_.add_whole("tokens", {3 + kBatches - 1, layout_.samples()}, DType::i64);
     layout_.add("length", {}, DType::i64);
     layout_.keep_on_host("length");
   }
-  SourcePtr divided(const Division& finer) const override {
+  SourcePtr divided(const ShardSpec& finer) const override {
     return std::make_shared<Buckets>(division().into(finer), device_);
   }
   Device device() const override { return device_; }
@@ -107,7 +107,7 @@ TEST_CASE("a field that the host reads has a twin wherever the batch goes", "[ba
 
 TEST_CASE("twins of a loader's batches are of their own, and cost no wait", "[batch][device_loader]") {
   const Emulator gpu = emulator();
-  Loader here(std::make_shared<Buckets>(Division{}, test::test_device())), host(std::make_shared<Buckets>());
+  Loader here(std::make_shared<Buckets>(ShardSpec{}, test::test_device())), host(std::make_shared<Buckets>());
   std::vector<Batch> batches;
   while (auto batch = here.next()) batches.push_back(*batch);
   REQUIRE(batches.size() == Buckets::kBatches);

@@ -49,10 +49,11 @@ TEST_CASE("the order of buckets is another one in every epoch", "[drawn_anew]") 
   for (Index i = 0; i < 60; ++i) lengths.push_back(i + 1);
   const auto order = [&](std::uint64_t seed, std::uint32_t epoch) {
     return [&, seed, epoch] {
-      const BucketPlan plan =
-          plan_buckets(lengths, {.sentences = 2, .seed = seed, .grid = 1, .shard = 1000}, epoch);
+      const BucketOrder plan =
+          order_buckets(lengths, {.sentences = 2, .seed = seed, .grid = 1, .shard = 1000}, epoch);
       Values padded;
-      for (const BucketPlan::Batch& batch : plan.batches) padded.push_back(static_cast<double>(batch.length));
+      for (const BucketOrder::Batch& batch : plan.batches)
+        padded.push_back(static_cast<double>(batch.length));
       return padded;
     };
   };

@@ -53,7 +53,7 @@ TEST_CASE("the host does not wait for what it reads of a batch", "[device][emula
     Setup setup(loaded, config::open_data(loaded.config, {}), train::GraphUse::off);
     std::vector<datasets::Batch> batches;
     for (std::uint64_t i = 0; i < 2; ++i)
-      batches.push_back(setup.task->made_up(loaded.config.data.batch_size, i, test_device()));
+      batches.push_back(setup.task->synthetic_batch(loaded.config.data.batch_size, i, test_device()));
     const auto step = [&] {
       for (int i = 0; i < loaded.config.accumulate; ++i)
         setup.runner->backward(batches[static_cast<std::size_t>(i)], setup.carry);
@@ -106,7 +106,8 @@ TEST_CASE("a step that reads on the host is done the ordinary way", "[device][re
     const tasks::DataPtr data = config::open_data(loaded.config, {});
     Setup ordinary(loaded, data, train::GraphUse::off), automatic(loaded, data, train::GraphUse::automatic);
     for (std::uint64_t i = 0; i < 7; ++i) {
-      const datasets::Batch batch = ordinary.task->made_up(loaded.config.data.batch_size, i, test_device());
+      const datasets::Batch batch =
+          ordinary.task->synthetic_batch(loaded.config.data.batch_size, i, test_device());
       for (Setup* setup : {&ordinary, &automatic}) {
         setup->runner->backward(batch, setup->carry);
         setup->runner->apply();
@@ -116,7 +117,8 @@ TEST_CASE("a step that reads on the host is done the ordinary way", "[device][re
     CHECK_THAT(automatic.runner->why_not_recorded(), Catch::Contains("pageable host memory"));
     CHECK((automatic.state() == ordinary.state()));
     Setup insisting(loaded, data, train::GraphUse::on);
-    const datasets::Batch batch = insisting.task->made_up(loaded.config.data.batch_size, 0, test_device());
+    const datasets::Batch batch =
+        insisting.task->synthetic_batch(loaded.config.data.batch_size, 0, test_device());
     const auto step = [&] {
       insisting.runner->backward(batch, insisting.carry);
       insisting.runner->apply();

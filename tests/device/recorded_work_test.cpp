@@ -51,8 +51,8 @@ TEST_CASE("a recorded step has as many nodes as before", "[device][emulated][rec
     const config::Loaded loaded = config::load(w.config, w.overrides);
     Setup setup(loaded, config::describe_data(loaded.config), train::GraphUse::on);
     const auto step = [&](std::uint64_t number) {
-      setup.runner->backward(setup.task->made_up(loaded.config.data.batch_size, number, test_device()),
-                             setup.carry);
+      setup.runner->backward(
+          setup.task->synthetic_batch(loaded.config.data.batch_size, number, test_device()), setup.carry);
       setup.runner->apply();
     };
     for (std::uint64_t i = 0; i < 3; ++i) step(i);

@@ -104,7 +104,7 @@ class Adversaries {
   bool recorded() const { return work[0].apply || work[1].apply; }
 
   nn::ModulePtr critic = network(kData, 1, 1), generator = network(kNoise, kData, 2);
-  amp::Plan plan;
+  amp::ResolvedPrecision plan;
   bool two_losses;
   optim::Adam critic_adam{critic->parameters(), {.lr = 0.01}},
       generator_adam{generator->parameters(), {.lr = 0.01}};

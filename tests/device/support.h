@@ -45,7 +45,7 @@ struct Setup {
         *task, loaded, train::step_options(loaded.config),
         [&](double lr) { return train::make_schedule(loaded.config, lr, 10, 20); });
     step = learners->front().step.get();
-    const Index samples = task->made_up(loaded.config.data.batch_size, 0, kShapes).samples;
+    const Index samples = task->synthetic_batch(loaded.config.data.batch_size, 0, kShapes).samples;
     runner = std::make_unique<train::StepRunner>(
         *task, 0, learners->front(), *plan, stages,
         train::StepRunnerOptions{.batch_size = samples, .seed = 5, .graphs = graphs});
@@ -58,12 +58,12 @@ struct Setup {
   }
 
   config::Loaded loaded;
-  std::unique_ptr<amp::Plan> plan;
+  std::unique_ptr<amp::ResolvedPrecision> plan;
   std::unique_ptr<tasks::Task> task;
   nn::Module* model = nullptr;
   std::unique_ptr<train::Learners> learners;
   optim::Step* step = nullptr;
-  tasks::Carry carry;
+  tasks::CarriedState carry;
   train::StageTimer stages;
   std::unique_ptr<train::StepRunner> runner;
 };

@@ -133,7 +133,7 @@ class Trainer {
     }
   }
 
-  amp::Plan plan_;
+  amp::ResolvedPrecision plan_;
   std::unique_ptr<tasks::Task> task_;
   std::unique_ptr<optim::LossScaler> scaler_;
   std::unique_ptr<optim::Adam> optimizers_[2];

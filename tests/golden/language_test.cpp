@@ -74,7 +74,7 @@ Run train(const amp::Precision& precision, const safetensors::File* golden) {
   optim::StepOptions options = amp::step_options(precision);
   options.clip_norm = 0.25;
   optim::Step step(model, {&optimizer}, options);
-  const amp::Plan plan(precision);
+  const amp::ResolvedPrecision plan(precision);
   const auto words = text();
   models::State state;
   Run run;

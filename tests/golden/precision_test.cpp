@@ -66,7 +66,7 @@ Run train(nn::Module& model, double lr, const amp::Precision& precision) {
   model.to(test::test_device());
   optim::Sgd optimizer(model.parameters(), {.lr = lr, .momentum = 0.9, .weight_decay = 1e-4});
   optim::Step step(model, {&optimizer}, amp::step_options(precision));
-  const amp::Plan plan(precision);
+  const amp::ResolvedPrecision plan(precision);
   const std::vector<Batch> data = batches();
   Run run;
   for (int i = 0; i < kSteps; ++i) {

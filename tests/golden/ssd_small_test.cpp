@@ -87,7 +87,7 @@ Run train(const amp::Precision& precision, const std::string& stream, const safe
   model->to(test::test_device());
   optim::Sgd optimizer(model->parameters(), {.lr = 3e-4, .momentum = 0.9, .weight_decay = 5e-4});
   optim::Step step(*model, {&optimizer}, amp::step_options(precision));
-  const amp::Plan plan(precision);
+  const amp::ResolvedPrecision plan(precision);
   const Tensor images = signed_unit("images" + stream, {kBatch, kSide, kSide, 3}).to(test::test_device());
   const Tensor boxes = true_boxes();
   Run run;

@@ -77,7 +77,7 @@ Run train(const amp::Precision& precision, const safetensors::File* golden) {
   optim::StepOptions options = amp::step_options(precision);
   options.clip_norm = 1.0;
   optim::Step step(model, {&optimizer}, options);
-  const amp::Plan plan(precision);
+  const amp::ResolvedPrecision plan(precision);
   Run run;
   for (int i = 0; i < kSteps; ++i) {
     const Sentences sentences = batch(i % kBatches);

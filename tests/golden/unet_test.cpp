@@ -71,7 +71,7 @@ Run train(const amp::Precision& precision, const std::string& stream, const safe
   model->to(test::test_device());
   optim::Sgd optimizer(model->parameters(), {.lr = 0.01, .momentum = 0.9});
   optim::Step step(*model, {&optimizer}, amp::step_options(precision));
-  const amp::Plan plan(precision);
+  const amp::ResolvedPrecision plan(precision);
   const Data data = data_of(stream);
   Run run;
   for (int i = 0; i < kSteps; ++i) {

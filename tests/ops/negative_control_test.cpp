@@ -39,7 +39,7 @@ struct Broken {
   In backward(const Saved& saved, const Out& dy, const Needs& needs) const {
     const Tensor x = fault == Fault::second_gradient ? saved.x.detach() : saved.x;
     const Tensor dx = mul(mul(x, fault == Fault::gradient ? 2.01 : 2.0), dy.y);
-    const Destination* sink = needs.sink(0);
+    const GradOutput* sink = needs.sink(0);
     if (fault != Fault::sink || !sink) return {dx};
     backend_for(dx.device()).cast(dx, sink->tensor);  // forgets to add to what is there
     return {sink->tensor};

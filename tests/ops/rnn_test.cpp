@@ -75,13 +75,13 @@ struct Layer {
       all.insert(all.end(), values.begin(), values.end());
     };
     for (const Tensor& t : {forward.y, forward.h_n, forward.c_n}) add(t);
-    for (const Destination& to : backward.gradients) add(to.tensor);
+    for (const GradOutput& to : backward.gradients) add(to.tensor);
     return all;
   }
   void clear() {
     Backend& backend = backend_for(forward.in.x.device());
     for (const Tensor& t : {forward.y, forward.h_n}) backend.fill(t, 0.0);
-    for (const Destination& to : backward.gradients) {
+    for (const GradOutput& to : backward.gradients) {
       if (to.tensor.defined()) backend.fill(to.tensor, 0.0);
     }
   }

@@ -28,8 +28,8 @@ struct SignOptions {
 // at 1.
 class SignByRow : public optim::Optimizer {
  public:
-  static const optim::OptimizerFamily::Entry& entry() {
-    static const optim::OptimizerFamily::Entry entry = optim::optimizer_entry<SignByRow, SignOptions>(
+  static const optim::OptimizerRegistry::Entry& entry() {
+    static const optim::OptimizerRegistry::Entry entry = optim::optimizer_entry<SignByRow, SignOptions>(
         {.name = "sign_by_row", .help = "signs", .lr = 0.1}, [](auto&) {});
     return entry;
   }

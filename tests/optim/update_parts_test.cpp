@@ -17,8 +17,8 @@ using namespace tandem::test;
 
 namespace {
 
-// Values that threads exchange. A device is driven by one thread at a time (core/plan.h): a thread holds
-// `device` but where it waits for the others.
+// Values that threads exchange. A device is driven by one thread at a time (core/kernel_cache.h): a thread
+// holds `device` but where it waits for the others.
 class Table {
  public:
   explicit Table(int seats) : given_(static_cast<std::size_t>(seats)), meeting_(seats) {}

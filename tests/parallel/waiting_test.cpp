@@ -8,11 +8,11 @@
 #include <csignal>
 #include <thread>
 
+#include "parallel/abort_message.h"
 #include "parallel/call_watch.h"
+#include "parallel/deadline.h"
 #include "parallel/exit_watch.h"
-#include "parallel/last_words.h"
 #include "parallel/launcher_end.h"
-#include "parallel/patience.h"
 
 using namespace tandem::parallel;
 
@@ -28,7 +28,7 @@ double seconds_since(Clock::time_point start) {
 
 TEST_CASE("patience ends, and not before its time", "[parallel]") {
   const auto start = Clock::now();
-  Patience patience(0.2);
+  Deadline patience(0.2);
   int looks = 0;
   for (; !patience.over(); ++looks) patience.pause();
   CHECK(seconds_since(start) >= 0.2);
@@ -41,7 +41,7 @@ TEST_CASE("time in which the process itself was stopped is not waited", "[parall
   REQUIRE(child >= 0);
   if (child == 0) {
     const auto start = Clock::now();
-    Patience patience(2.0);
+    Deadline patience(2.0);
     while (!patience.over()) patience.pause();
     // Stopped for 3 s at least: of these no more than kLongestGap count.
     _exit(seconds_since(start) >= 3.9 ? 0 : 1);
@@ -64,9 +64,9 @@ TEST_CASE("a watch ends the process with its words", "[parallel]") {
   if (child == 0) {
     dup2(ends[1], STDERR_FILENO);
     {
-      const ExitWatch watch(60, 3, [] { say_last_words("not these"); });
+      const ExitWatch watch(60, 3, [] { write_abort_message("not these"); });
     }
-    const ExitWatch watch(0.05, 4, [] { say_last_words(words_of_rank(1, 2, "over\nand out")); });
+    const ExitWatch watch(0.05, 4, [] { write_abort_message(words_of_rank(1, 2, "over\nand out")); });
     pause();
     _exit(0);
   }
@@ -150,6 +150,6 @@ TEST_CASE("last words do not wait for a reader that is not there", "[parallel]")
           while (write(ends[1], block.data(), block.size()) > 0) {
           }
           fcntl(ends[1], F_SETFL, 0);
-          say_last_words("nobody hears this");
+          write_abort_message("nobody hears this");
         }) == 0);
 }

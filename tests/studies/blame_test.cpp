@@ -124,8 +124,8 @@ TEST_CASE("flushed gradients are told from rounding, and overflow from both", "[
 TEST_CASE("a step is taken apart with the segments of its loss scale", "[blame]") {
   const config::Loaded loaded = tiny("amp_fp16");
   train::Workbench bench(loaded, {});
-  std::vector<amp::ScaleBorders::Segment> segments = {{.border = "loss", .parameters = {}},
-                                                      {.border = "layer2", .parameters = {}}};
+  std::vector<amp::SegmentedLossScale::Segment> segments = {{.border = "loss", .parameters = {}},
+                                                            {.border = "layer2", .parameters = {}}};
   const auto is_late = [](const std::string& path) {
     return path.starts_with("layer3") || path.starts_with("fc");
   };

@@ -18,7 +18,9 @@ using testing::user_error_of;
 
 namespace {
 
-Plan plan_of(const std::string& compare) { return make_plan({"digits_mlp", {"compare=" + compare}, "out"}); }
+Plan plan_of(const std::string& compare) {
+  return make_experiment({"digits_mlp", {"compare=" + compare}, "out"});
+}
 
 SeedResult seed(std::int64_t number, double value) {
   return {.seed = number,
@@ -66,7 +68,7 @@ Report example() {
 }  // namespace
 
 TEST_CASE("the arms of a plan", "[compare]") {
-  const Plan usual = make_plan({"digits_mlp", {}, ""});
+  const Plan usual = make_experiment({"digits_mlp", {}, ""});
   CHECK(usual.out == "runs/digits_mlp-compare");
   CHECK(usual.seeds == std::vector<std::int64_t>{1, 2, 3, 4, 5});
   CHECK(usual.default_margin);
@@ -102,15 +104,15 @@ TEST_CASE("the arms of a plan", "[compare]") {
 }
 
 TEST_CASE("margins are in the units of what is compared", "[compare]") {
-  const Plan shares = make_plan({"unet_scenes", {}, "out"});
+  const Plan shares = make_experiment({"unet_scenes", {}, "out"});
   CHECK(shares.metric == "miou");
   CHECK(shares.percent);
   CHECK(shares.greater_is_better);
-  const Plan distances = make_plan({"dcgan_fashion", {}, "out"});
+  const Plan distances = make_experiment({"dcgan_fashion", {}, "out"});
   CHECK(distances.metric == "fd_lenet");
   CHECK_FALSE(distances.percent);
   CHECK_FALSE(distances.greater_is_better);
-  const Plan losses = make_plan({"digits_mlp", {"checkpoint.best=loss"}, "out"});
+  const Plan losses = make_experiment({"digits_mlp", {"checkpoint.best=loss"}, "out"});
   CHECK_FALSE(losses.percent);
   CHECK_FALSE(losses.greater_is_better);
 }

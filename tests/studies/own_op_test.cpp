@@ -149,7 +149,7 @@ TEST_CASE("an op from outside the tree is traced, planned and follows its plan",
   const std::size_t ops = graph.ops.size();
   const plan::PrecisionPlan made = plan::plan_of(graph, types, std::vector<plan::Why>(ops, plan::Why::rule),
                                                  DType::bf16, false, std::vector<bool>(ops));
-  const amp::Plan followed(
+  const amp::ResolvedPrecision followed(
       std::make_shared<const amp::PlannedTypes>(made, "plan.json", amp::Precision::amp_bf16(), model.net));
   struct Watch final : OpObserver {
     void after_forward(const OpInfo& info, std::span<const Tensor>, std::span<const Tensor> out) override {
@@ -184,7 +184,7 @@ TEST_CASE("an op from outside the tree is known by its name", "[own_op]") {
   amp::Precision precision = amp::Precision::amp_bf16();
   precision.lists.deny = {"own_product"};
   Model model;
-  const amp::Plan plan(precision, model.net);
+  const amp::ResolvedPrecision plan(precision, model.net);
   const amp::Autocast autocast(plan);
   CHECK((*model.own)(model.x).dtype() == DType::f32);
 }

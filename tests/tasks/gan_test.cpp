@@ -58,8 +58,8 @@ class Poisonable final : public tasks::Task {
     return task_->evaluation_source(split, device);
   }
   std::string validation_split() const override { return task_->validation_split(); }
-  datasets::Batch made_up(Index samples, std::uint64_t seed, Device device) const override {
-    return task_->made_up(samples, seed, device);
+  datasets::Batch synthetic_batch(Index samples, std::uint64_t seed, Device device) const override {
+    return task_->synthetic_batch(samples, seed, device);
   }
   std::unique_ptr<tasks::Evaluation> evaluation(bool details) override { return task_->evaluation(details); }
   std::string text_of(const datasets::Batch& batch) const override { return task_->text_of(batch); }
@@ -100,11 +100,11 @@ class Run {
 
   // One iteration; a phase may be poisoned, or not take place at all.
   void iterate(std::uint64_t number, std::size_t poisoned = kNone, std::size_t left_out = kNone) {
-    const datasets::Batch batch = task_.made_up(8, number, {});
+    const datasets::Batch batch = task_.synthetic_batch(8, number, {});
     task_.poisoned = poisoned;
     for (std::size_t phase = 0; phase < runners_.size(); ++phase) {
       if (phase == left_out) continue;
-      tasks::Carry carry;
+      tasks::CarriedState carry;
       runners_[phase]->backward(batch, carry);
       runners_[phase]->apply();
     }
@@ -129,7 +129,7 @@ class Run {
  private:
   config::Loaded loaded_;
   Poisonable task_;
-  std::unique_ptr<amp::Plan> precision_;
+  std::unique_ptr<amp::ResolvedPrecision> precision_;
   train::Learners learners_;
   train::StageTimer stages_;
   std::vector<std::unique_ptr<train::StepRunner>> runners_;

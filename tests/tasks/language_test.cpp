@@ -78,10 +78,10 @@ std::vector<double> nll_of(const Tensor& logits, const Tensor& target) {
 
 TEST_CASE("pieces of a stream give the loss of the whole", "[tasks][language]") {
   Trial trial;
-  const datasets::Batch whole = trial.task().made_up(kStreams, 1, {});
+  const datasets::Batch whole = trial.task().synthetic_batch(kStreams, 1, {});
   const Tensor &token = whole["token"], &target = whole["target"];
   const double expected = trial.task().loss(whole).item();
-  tasks::Carry carry;
+  tasks::CarriedState carry;
   const tasks::LossContext context{.carry = &carry};
   double sum = 0.0;
   for (const auto& [first, last] : {std::pair<Index, Index>{0, 2}, {2, 3}, {3, kSteps}}) {
@@ -104,7 +104,7 @@ TEST_CASE("what pads a batch of streams leaves no trace in their state", "[tasks
   const auto batch = loader.next();
   const Index words = (batch->samples + kStreams - 1) / kStreams;
   REQUIRE(words < (*batch)["token"].size(0));
-  tasks::Carry carry;
+  tasks::CarriedState carry;
   const double loss = trial.task().loss(*batch, {.carry = &carry}).item();
   const NoGrad no_grad;
   const auto advanced = trial.model().advance((*batch)["token"].rows(0, words), {});
@@ -246,7 +246,7 @@ TEST_CASE("penalties on what the last layer gives", "[tasks][language]") {
   CHECK(tasks::penalised(loss, step, 1.0, 1.0).item() == Approx(1.5 + 16 / 2.0));
   // Both are part of the task's loss; their gradient reaches the cells.
   Trial plain, trial({"loss.ar=2", "loss.tar=1"});
-  const datasets::Batch batch = plain.task().made_up(kStreams, 1, {});
+  const datasets::Batch batch = plain.task().synthetic_batch(kStreams, 1, {});
   CHECK(trial.task().loss(batch).item() > plain.task().loss(batch).item());
 }
 

@@ -83,7 +83,7 @@ TEST_CASE("figures of every softmax are those of the scores of all words", "[tas
     descend(trial, 3);
     trial.model().eval();
     const NoGrad no_grad;
-    const datasets::Batch batch = trial.task().made_up(3, 1, {});
+    const datasets::Batch batch = trial.task().synthetic_batch(3, 1, {});
     tasks::LanguageEvaluation evaluation(trial.model(), false);
     evaluation.add(batch);
     const Tensor scores = trial.model().forward(batch["token"]);
@@ -113,7 +113,7 @@ TEST_CASE("batches of every softmax have the fields that training has, on every 
     datasets::Loader loader(trial.task().training_source({}), {});
     const auto batch = loader.next();
     for (const Device device : {Device{}, kShapes}) {
-      const datasets::Batch made = trial.task().made_up(3, 1, device);
+      const datasets::Batch made = trial.task().synthetic_batch(3, 1, device);
       for (const datasets::Field& field : batch->fields()) {
         if (field.name == "length") continue;
         CHECK(made[field.name].shape() == field.value.shape());

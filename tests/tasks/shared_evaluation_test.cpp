@@ -225,9 +225,9 @@ Shared measured_by(std::size_t processes, const Pass& pass) {
     auto& share = *shared.shares.emplace_back(pass.evaluation());
     for (std::size_t k = 0; k < pass.batches.size(); ++k) {
       if (k % processes == rank) {
-        shared.records[k] = share.measure(pass.batches[k]);
+        shared.records[k] = share.forward(pass.batches[k]);
       } else if (share.carries()) {
-        share.pass_by(pass.batches[k]);
+        share.skip(pass.batches[k]);
       }
     }
   }
@@ -263,7 +263,7 @@ TEST_CASE("a pass that processes share says to the bit what one process says", "
       // One that measured nothing, and the first of those that did.
       const auto fresh = pass.evaluation();
       for (tasks::Evaluation* const taker : {fresh.get(), shared.shares.front().get()}) {
-        for (const Record& record : shared.records) taker->take(record);
+        for (const Record& record : shared.records) taker->accumulate(record);
         const Said said = said_by(*taker);
         CHECK(said.figures == expected.figures);
         CHECK(said.files == expected.files);
@@ -280,12 +280,12 @@ TEST_CASE("a record of a stream's batch is of the state that it is met with", "[
   const auto measuring = pass.evaluation(), passing = pass.evaluation(), anew = pass.evaluation();
   CHECK(measuring->carries());
   for (std::size_t k = 0; k < 2; ++k) {
-    measuring->measure(pass.batches[k]);
-    passing->pass_by(pass.batches[k]);
+    measuring->forward(pass.batches[k]);
+    passing->skip(pass.batches[k]);
   }
-  const Record record = measuring->measure(pass.batches[2]);
-  CHECK((passing->measure(pass.batches[2]) == record));
-  CHECK_FALSE((anew->measure(pass.batches[2]) == record));
+  const Record record = measuring->forward(pass.batches[2]);
+  CHECK((passing->forward(pass.batches[2]) == record));
+  CHECK_FALSE((anew->forward(pass.batches[2]) == record));
 }
 
 TEST_CASE("a record of a batch that is not whole is an internal error", "[tasks][shared]") {
@@ -294,15 +294,15 @@ TEST_CASE("a record of a batch that is not whole is an internal error", "[tasks]
     const NoGrad no_grad;
     const Pass pass = family.pass();
     pass.model->eval();
-    Record record = pass.evaluation()->measure(pass.batches.front());
+    Record record = pass.evaluation()->forward(pass.batches.front());
     REQUIRE(record.size() > 8);
     constexpr std::size_t kCuts = 40;
     for (std::size_t cut = 0; cut < kCuts; ++cut)
-      CHECK_THROWS_AS(pass.evaluation()->take(std::span(record).first(record.size() * cut / kCuts)),
+      CHECK_THROWS_AS(pass.evaluation()->accumulate(std::span(record).first(record.size() * cut / kCuts)),
                       InternalError);
-    CHECK_THROWS_AS(pass.evaluation()->take(std::span(record).first(record.size() - 1)), InternalError);
-    pass.evaluation()->take(record);
+    CHECK_THROWS_AS(pass.evaluation()->accumulate(std::span(record).first(record.size() - 1)), InternalError);
+    pass.evaluation()->accumulate(record);
     record.push_back({});
-    CHECK_THROWS_AS(pass.evaluation()->take(record), InternalError);
+    CHECK_THROWS_AS(pass.evaluation()->accumulate(record), InternalError);
   }
 }

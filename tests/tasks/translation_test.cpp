@@ -299,7 +299,7 @@ TEST_CASE("the pronunciations of a dictionary are described without it", "[tasks
 
 TEST_CASE("what is made up for a translator has its fields", "[tasks][translation]") {
   Trial trial;
-  const datasets::Batch batch = trial.task().made_up(3, 5, {});
+  const datasets::Batch batch = trial.task().synthetic_batch(3, 5, {});
   CHECK(batch["source"].shape() == Shape{8, 3});
   CHECK(batch["target"].shape() == Shape{8, 3});
   CHECK(batch.weight == 24.0);

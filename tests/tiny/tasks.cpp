@@ -14,8 +14,8 @@
 #include "core/random.h"
 #include "core/shapes_backend.h"
 #include "nn/layers/linear.h"
-#include "tasks/recipe.h"
 #include "tasks/sections.h"
+#include "tasks/task_factory.h"
 
 namespace tandem::test {
 
@@ -66,13 +66,13 @@ constexpr Index kLanes = 4, kInputs = 3, kState = 5;
 // "x" [lanes, inputs], "y" [lanes, 1] and "number" [1], of a sine that goes on from batch to batch.
 class Waves final : public datasets::Source {
  public:
-  explicit Waves(Index batches, const datasets::Division& division = {})
+  explicit Waves(Index batches, const datasets::ShardSpec& division = {})
       : Source(division), layout_(division.most(kLanes)), batches_(batches) {
     layout_.add("x", {kInputs}, DType::f32);
     layout_.add("y", {1}, DType::f32);
     layout_.add_whole("number", {1}, DType::i64);
   }
-  datasets::SourcePtr divided(const datasets::Division& division) const override {
+  datasets::SourcePtr divided(const datasets::ShardSpec& division) const override {
     return std::make_shared<Waves>(batches_, this->division().into(division));
   }
   const datasets::BatchLayout& layout() const override { return layout_; }
@@ -135,19 +135,19 @@ const std::string kPicture(
 class MeanLoss final : public tasks::Evaluation {
  public:
   MeanLoss(tasks::Task& task, const Data& data) : task_(task), data_(data) {}
-  tasks::Record measure(const Batch& batch) override {
+  tasks::Record forward(const Batch& batch) override {
     tasks::RecordWriter writer;
     writer.put(loss(batch));
     return std::move(writer).record();
   }
-  void take(std::span<const std::byte> record) override {
+  void accumulate(std::span<const std::byte> record) override {
     tasks::RecordReader reader(record);
     sum_ += reader.take<double>();
     reader.end();
     ++batches_;
   }
   bool carries() const override { return true; }
-  void pass_by(const Batch& batch) override { loss(batch); }
+  void skip(const Batch& batch) override { loss(batch); }
   tasks::Metrics metrics() const override {
     tasks::Metrics metrics{{"loss", sum_ / batches_}};
     if (data_.scored) metrics.emplace_back("score", -sum_);
@@ -165,7 +165,7 @@ class MeanLoss final : public tasks::Evaluation {
 
   tasks::Task& task_;
   const Data& data_;
-  tasks::Carry carry_;
+  tasks::CarriedState carry_;
   double sum_ = 0.0, batches_ = 0.0;
 };
 
@@ -184,7 +184,7 @@ class Tiny : public tasks::Task {
     return training_source({}, 0);
   }
   std::string validation_split() const override { return options_.data.validates ? "validation" : "test"; }
-  Batch made_up(Index samples, std::uint64_t, Device device) const override {
+  Batch synthetic_batch(Index samples, std::uint64_t, Device device) const override {
     const auto field = [&](const Shape& shape, DType dtype) {
       return device == kShapes ? Tensor::empty(shape, {dtype, device, MemoryKind::data})
                                : Tensor::zeros(shape, {dtype, device, MemoryKind::data});
@@ -278,7 +278,7 @@ class Stream final : public Tiny {
     if (!before.defined())
       before = Tensor::zeros({batch["x"].size(0), kState}, {.device = batch["x"].device()});
     const Tensor after = tanh(tandem::add((*input_)(batch["x"]), (*state_)(before)));
-    context.carry_on("h", after);
+    context.set_carried("h", after);
     const Tensor error = mse_loss((*output_)(after), batch["y"]);
     if (context.ready) context.ready();
     if (root_->training() && context.carry) trace(batch, before, after);
@@ -305,9 +305,9 @@ class Stream final : public Tiny {
 };
 
 template <class Made>
-class Recipe final : public tasks::RecipeOf<Made, Options, WavesData> {
+class TaskFactory final : public tasks::TaskFactoryOf<Made, Options, WavesData> {
  public:
-  using Recipe::RecipeOf::RecipeOf;
+  using TaskFactory::TaskFactoryOf::TaskFactoryOf;
   tasks::DataPtr open(tasks::SampleReport) const override { return describe(); }
   tasks::DataPtr describe() const override {
     return std::make_shared<WavesData>(this->options().data.batches);
@@ -317,8 +317,8 @@ class Recipe final : public tasks::RecipeOf<Made, Options, WavesData> {
 }  // namespace
 
 void add_tiny_families() {
-  tasks::add_family(tasks::family_of<Recipe<Pair>>("pair", "two networks in turn"));
-  tasks::add_family(tasks::family_of<Recipe<Stream>>("stream", "a state that is carried along"));
+  tasks::add_family(tasks::family_of<TaskFactory<Pair>>("pair", "two networks in turn"));
+  tasks::add_family(tasks::family_of<TaskFactory<Stream>>("stream", "a state that is carried along"));
 }
 
 }  // namespace tandem::test

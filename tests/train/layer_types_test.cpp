@@ -29,8 +29,8 @@ TEST_CASE("backward fp32 trains every family without a loss scale", "[layers][ba
     INFO(name);
     const PlannedFamily family(name, kWide), scaled(name, kScaled);
     PlannedSteps steps(family), scaled_steps(scaled);
-    const amp::Plan wide(train::precision_of(family.loaded.config), steps.task->model());
-    const amp::Plan narrow({.level = amp::Level::O1, .dtype = DType::f16});
+    const amp::ResolvedPrecision wide(train::precision_of(family.loaded.config), steps.task->model());
+    const amp::ResolvedPrecision narrow({.level = amp::Level::O1, .dtype = DType::f16});
     const auto kept = steps.run(wide), rounded = scaled_steps.run(narrow);
     CHECK(kept.loss == rounded.loss);
     REQUIRE(kept.gradients.size() == rounded.gradients.size());
@@ -46,7 +46,7 @@ TEST_CASE("the lint has nothing to say of any family, in FP16 and BF16", "[lint]
     for (const char* precision : {"amp_fp16", "amp_bf16", R"({"level":"O2","dtype":"fp16"})"}) {
       const PlannedFamily family(name, precision);
       PlannedSteps steps(family);
-      const amp::Plan plan(train::precision_of(family.loaded.config), steps.task->model());
+      const amp::ResolvedPrecision plan(train::precision_of(family.loaded.config), steps.task->model());
       const auto lines = amp::lint(steps.task->model(), plan, {[&] { return steps.forward(); }});
       for (const auto& line : lines) UNSCOPED_INFO(name << " " << precision << ": " << to_string(line));
       CHECK(lines.empty());
@@ -56,8 +56,8 @@ TEST_CASE("the lint has nothing to say of any family, in FP16 and BF16", "[lint]
 TEST_CASE("the lint changes no bit of a step", "[lint]") {
   const PlannedFamily family("classification", "amp_fp16");
   PlannedSteps looked_at(family), other(family);
-  const amp::Plan plan(train::precision_of(family.loaded.config), looked_at.task->model());
-  const amp::Plan same(train::precision_of(family.loaded.config), other.task->model());
+  const amp::ResolvedPrecision plan(train::precision_of(family.loaded.config), looked_at.task->model());
+  const amp::ResolvedPrecision same(train::precision_of(family.loaded.config), other.task->model());
   amp::lint(looked_at.task->model(), plan, {[&] { return looked_at.forward(); }});
   for (std::uint32_t step = 0; step < 3; ++step) CHECK(looked_at.run(plan, step) == other.run(same, step));
 }

@@ -62,7 +62,7 @@ Taken step_of(const config::Loaded& loaded, const tasks::DataPtr& data, Divided 
     train::StepRunner runner(*task, phase, learners[phase], *precision, stages, {.batch_size = 1, .seed = 3});
     const std::vector<double> before = masters_of(step);
     for (const datasets::Batch& batch : batches) {
-      tasks::Carry carry;
+      tasks::CarriedState carry;
       runner.backward(batch, carry);
     }
     runner.apply();

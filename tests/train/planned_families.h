@@ -117,7 +117,7 @@ class PlannedSteps {
     learners = std::make_unique<train::Learners>(
         *task, loaded, train::step_options(loaded.config),
         [&](double lr) { return train::make_schedule(loaded.config, lr, 100, 100); });
-    batch = task->made_up(loaded.config.data.batch_size, 1, {});
+    batch = task->synthetic_batch(loaded.config.data.batch_size, 1, {});
   }
 
   Tensor forward(std::uint32_t step = 0) {
@@ -131,7 +131,7 @@ class PlannedSteps {
   };
 
   // A step of the phase, whose gradients are kept.
-  Outcome run(const amp::Plan& plan, std::uint32_t number = 0, bool ends_iteration = true) {
+  Outcome run(const amp::ResolvedPrecision& plan, std::uint32_t number = 0, bool ends_iteration = true) {
     optim::Step& step = *(*learners)[phase].step;
     Tensor loss;
     {
@@ -152,7 +152,8 @@ class PlannedSteps {
     return outcome;
   }
 
-  amp::Plan planned(const amp::plan::Graph& graph, const amp::plan::Assignment& assignment, bool share) {
+  amp::ResolvedPrecision planned(const amp::plan::Graph& graph, const amp::plan::Assignment& assignment,
+                                 bool share) {
     const std::size_t ops = graph.ops.size();
     const amp::Precision precision = train::precision_of(loaded.config);
     plan = amp::plan::plan_of(graph, assignment, std::vector<amp::plan::Why>(ops, amp::plan::Why::rule),
@@ -160,7 +161,7 @@ class PlannedSteps {
     plan.model.phase = task->phases()[phase].name;
     amp::plan::PhasePlans phases(phase, {.dtype = precision.dtype});
     phases.push_back(plan);
-    return amp::Plan(
+    return amp::ResolvedPrecision(
         std::make_shared<const amp::PlannedTypes>(phases, "plan.json", precision, task->model()));
   }
 
@@ -169,7 +170,7 @@ class PlannedSteps {
   std::unique_ptr<tasks::Task> task;
   std::unique_ptr<train::Learners> learners;
   datasets::Batch batch;
-  tasks::Carry carry;
+  tasks::CarriedState carry;
   amp::plan::PrecisionPlan plan;  // of the last call of planned()
 };
 

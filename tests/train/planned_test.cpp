@@ -54,7 +54,7 @@ struct Watched {
   int casts = 0;
 };
 
-Watched watch(PlannedSteps& steps, const amp::Plan& plan) {
+Watched watch(PlannedSteps& steps, const amp::ResolvedPrecision& plan) {
   const amp::Autocast autocast(plan, steps.phase);
   TypeWatch watch(PrecisionScope::active());
   const ObserverScope observed(watch);
@@ -77,7 +77,7 @@ std::vector<std::pair<std::string, DType>> planned_types_of(const Graph& graph,
   return types;
 }
 
-void check_types(const Graph& graph, PlannedSteps& steps, const amp::Plan& plan) {
+void check_types(const Graph& graph, PlannedSteps& steps, const amp::ResolvedPrecision& plan) {
   const auto planned = planned_types_of(graph, steps.plan);
   const auto seen = watch(steps, plan).types;
   REQUIRE(seen.size() == planned.size());
@@ -144,8 +144,8 @@ TEST_CASE("a plan by the cast rules without shared casts is level O1, bit for bi
       const PlannedFamily family(name, precision);
       const Graph graph = family.traced().graph;
       PlannedSteps autocast(family), planned(family);
-      const amp::Plan o1(train::precision_of(family.loaded.config), autocast.task->model());
-      const amp::Plan plan = planned.planned(graph, amp::plan::rules(graph), /*share=*/false);
+      const amp::ResolvedPrecision o1(train::precision_of(family.loaded.config), autocast.task->model());
+      const amp::ResolvedPrecision plan = planned.planned(graph, amp::plan::rules(graph), /*share=*/false);
       const bool long_run =
           precision == "amp_bf16" && (name == "classification" || name == "language" || name == "detection");
       for (std::uint32_t step = 0; step < (long_run ? 50 : 4); ++step) {
@@ -168,19 +168,19 @@ TEST_CASE("ops have the types that a plan gives them, whatever it gives", "[plan
     PlannedSteps steps(family);
     for (unsigned seed = 1; seed <= 6; ++seed) {
       INFO(name << " " << seed);
-      const amp::Plan plan = steps.planned(graph, drawn(graph, seed), seed % 2 == 0);
+      const amp::ResolvedPrecision plan = steps.planned(graph, drawn(graph, seed), seed % 2 == 0);
       check_types(graph, steps, plan);
       const auto outcome = steps.run(plan, seed);
       CHECK(std::isfinite(outcome.loss));
       CHECK(std::ranges::all_of(outcome.gradients, [](float g) { return std::isfinite(g); }));
     }
     INFO(name);
-    const amp::Plan full = steps.planned(graph, amp::plan::full_precision(graph), true);
+    const amp::ResolvedPrecision full = steps.planned(graph, amp::plan::full_precision(graph), true);
     PlannedSteps other(family);
     // The images that a discriminator is shown are made without a tape, by the cast rules.
     for (std::uint32_t step = 0; step < 2 && name != "discriminator"; ++step) {
       PlannedSteps fp32(family), same(family);
-      const amp::Plan none(amp::Precision::fp32());
+      const amp::ResolvedPrecision none(amp::Precision::fp32());
       CHECK(fp32.run(none, step) ==
             same.run(same.planned(graph, amp::plan::full_precision(graph), true), step));
     }
@@ -196,10 +196,10 @@ TEST_CASE("a shared cast is one, with the values of many", "[planned]") {
   for (std::size_t i = 0; i < assignment.size(); ++i)
     if (is_product(graph.ops[i])) assignment[i].operands = true;
   PlannedSteps steps(family);
-  const amp::Plan apart = steps.planned(graph, assignment, false);
+  const amp::ResolvedPrecision apart = steps.planned(graph, assignment, false);
   const int each = watch(steps, apart).casts;
   const double loss = steps.forward().item();
-  const amp::Plan shared = steps.planned(graph, assignment, true);
+  const amp::ResolvedPrecision shared = steps.planned(graph, assignment, true);
   const int once = watch(steps, shared).casts;
   std::int64_t casts = 0, consumers = 0;
   for (const auto& cast : steps.plan.casts)
@@ -227,7 +227,7 @@ TEST_CASE("a forward that is not the plan's is told by op, with both sides", "[p
     amp::plan::PrecisionPlan plan = good;
     change(plan);
     return user_error_of([&] {
-      const amp::Plan changed(
+      const amp::ResolvedPrecision changed(
           std::make_shared<const amp::PlannedTypes>(plan, "plan.json", precision, steps.task->model()));
       steps.run(changed);
     });
@@ -259,7 +259,7 @@ TEST_CASE("a forward that is not the plan's is told by op, with both sides", "[p
              Contains("this program has no op conv9d"));
   CHECK_THAT(error_of([&](auto& plan) { plan.ops[first].operands.reset(); }), Contains("a product"));
   // What went wrong leaves nothing behind.
-  const amp::Plan again(
+  const amp::ResolvedPrecision again(
       std::make_shared<const amp::PlannedTypes>(good, "plan.json", precision, steps.task->model()));
   CHECK(std::isfinite(steps.run(again).loss));
 }
@@ -287,10 +287,10 @@ TEST_CASE("an evaluation finds its ops in the plan by key", "[planned]") {
   const PlannedFamily family("classification");
   const Graph graph = family.traced().graph;
   PlannedSteps steps(family);
-  const amp::Plan plan = steps.planned(graph, amp::plan::rules(graph), false);
-  const amp::Plan o1(train::precision_of(family.loaded.config), steps.task->model());
+  const amp::ResolvedPrecision plan = steps.planned(graph, amp::plan::rules(graph), false);
+  const amp::ResolvedPrecision o1(train::precision_of(family.loaded.config), steps.task->model());
   const nn::ModeScope evaluation(steps.task->model(), false);
-  const auto types_of = [&](const amp::Plan& of, int batches) {
+  const auto types_of = [&](const amp::ResolvedPrecision& of, int batches) {
     const amp::Autocast autocast(of);
     TypeWatch watch(PrecisionScope::active());
     const ObserverScope observed(watch);
@@ -302,7 +302,7 @@ TEST_CASE("an evaluation finds its ops in the plan by key", "[planned]") {
   CHECK(types_of(plan, 3) == types_of(o1, 3));
   // And has other types than the cast rules where the plan has.
   Assignment full = amp::plan::full_precision(graph);
-  const amp::Plan wide = steps.planned(graph, full, false);
+  const amp::ResolvedPrecision wide = steps.planned(graph, full, false);
   for (const auto& [op, type] : types_of(wide, 2)) {
     INFO(op);
     if (is_floating(type)) CHECK(type == DType::f32);
@@ -331,9 +331,9 @@ struct PlannedGan {
 
 // Iterations of both phases: the losses, and the weights after them.
 std::vector<float> iterations(const PlannedGan& gan,
-                              const std::function<amp::Plan(nn::Module& model)>& plan_for) {
+                              const std::function<amp::ResolvedPrecision(nn::Module& model)>& plan_for) {
   PlannedSteps steps(gan.discriminator);
-  const amp::Plan plan = plan_for(steps.task->model());
+  const amp::ResolvedPrecision plan = plan_for(steps.task->model());
   std::vector<float> values;
   for (std::uint32_t step = 0; step < 4; ++step) {
     for (steps.phase = 0; steps.phase < 2; ++steps.phase)
@@ -354,9 +354,11 @@ TEST_CASE("iterations of two networks follow the plan of each phase: by the cast
     INFO(precision_name);
     const PlannedGan gan(precision_name);
     const amp::Precision precision = train::precision_of(gan.discriminator.loaded.config);
-    const auto o1 = iterations(gan, [&](nn::Module& model) { return amp::Plan(precision, model); });
+    const auto o1 =
+        iterations(gan, [&](nn::Module& model) { return amp::ResolvedPrecision(precision, model); });
     const auto planned = iterations(gan, [&](nn::Module& model) {
-      return amp::Plan(std::make_shared<const amp::PlannedTypes>(gan.phases, "plan.json", precision, model));
+      return amp::ResolvedPrecision(
+          std::make_shared<const amp::PlannedTypes>(gan.phases, "plan.json", precision, model));
     });
     CHECK(o1 == planned);
   }
@@ -370,7 +372,8 @@ TEST_CASE("a forward that is not the phase's is told with the phase", "[planned]
     change(phases);
     return user_error_of([&] {
       iterations(gan, [&](nn::Module& model) {
-        return amp::Plan(std::make_shared<const amp::PlannedTypes>(phases, "plan.json", precision, model));
+        return amp::ResolvedPrecision(
+            std::make_shared<const amp::PlannedTypes>(phases, "plan.json", precision, model));
       });
     });
   };

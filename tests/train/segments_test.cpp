@@ -14,14 +14,14 @@ using namespace tandem::testing;
 namespace {
 
 // Every border that there is, with scales up and down.
-std::vector<amp::ScaleBorders::Segment> all_segments(PlannedSteps& steps) {
+std::vector<amp::SegmentedLossScale::Segment> all_segments(PlannedSteps& steps) {
   amp::ChainCollector collector(steps.task->model());
   const Tensor loss = steps.forward();
   collector.begin_backward(loss);
   backward(loss);
   collector.end_backward();
   steps.task->model().clear_gradients();
-  std::vector<amp::ScaleBorders::Segment> segments;
+  std::vector<amp::SegmentedLossScale::Segment> segments;
   for (const auto& link : collector.links().links) {
     const int number = static_cast<int>(segments.size());
     segments.push_back({link.border, number == 0 ? 0 : number * 5 % 7 - 3, link.parameters});
@@ -30,7 +30,8 @@ std::vector<amp::ScaleBorders::Segment> all_segments(PlannedSteps& steps) {
 }
 
 // Gradients of all parameters, divided by what their segments have.
-std::vector<float> gradients(PlannedSteps& steps, const amp::Plan& plan, const amp::ScaleBorders* borders) {
+std::vector<float> gradients(PlannedSteps& steps, const amp::ResolvedPrecision& plan,
+                             const amp::SegmentedLossScale* borders) {
   Tensor loss;
   {
     const amp::Autocast autocast(plan);
@@ -60,16 +61,17 @@ TEST_CASE("borders of every family change no bit in FP32, and FP16 has the same"
     PlannedSteps plain(wide), other(wide), low(narrow), looked_at(narrow);
     const auto segments = all_segments(looked_at);
     CHECK(segments.size() >= (name == "classification" ? 8u : 2u));
-    const amp::ScaleBorders of_other(other.task->model(), segments), of_low(low.task->model(), segments);
-    const amp::Plan fp32(amp::Precision::fp32());
+    const amp::SegmentedLossScale of_other(other.task->model(), segments),
+        of_low(low.task->model(), segments);
+    const amp::ResolvedPrecision fp32(amp::Precision::fp32());
     const auto expected = gradients(plain, fp32, nullptr);
     CHECK(!expected.empty());
     CHECK(gradients(other, fp32, &of_other) == expected);
 
-    const amp::Plan fp16({.level = amp::Level::O1, .dtype = DType::f16});
+    const amp::ResolvedPrecision fp16({.level = amp::Level::O1, .dtype = DType::f16});
     CHECK(gradients(low, fp16, &of_low).size() == expected.size());
     const amp::plan::Graph graph = train::trace_of(narrow.loaded, narrow.data).graph;
-    const amp::Plan planned = low.planned(graph, amp::plan::rules(graph), true);
+    const amp::ResolvedPrecision planned = low.planned(graph, amp::plan::rules(graph), true);
     CHECK(gradients(low, planned, &of_low).size() == expected.size());
   }
 }

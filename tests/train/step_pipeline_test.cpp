@@ -27,7 +27,7 @@ class FakeDevice final : public train::StepDriver, public train::StepListener {
  public:
   explicit FakeDevice(std::size_t phases) : gathered(phases), trained(phases), reports(phases) {}
 
-  tasks::Carry backward(std::size_t phase, const MicroBatch& micro_batch) override {
+  tasks::CarriedState backward(std::size_t phase, const MicroBatch& micro_batch) override {
     const int number = static_cast<int>(micro_batch.samples);
     const Tensor before = micro_batch.carry.find("number");
     REQUIRE((before.defined() ? before.item() : 0.0) == number - 1);
@@ -35,7 +35,7 @@ class FakeDevice final : public train::StepDriver, public train::StepListener {
       if (other != phase) REQUIRE(gathered[other].empty());
     gathered[phase].push_back(number);
     note("b{}.{}", phase, number);
-    tasks::Carry carry;
+    tasks::CarriedState carry;
     carry.set("number", Tensor::from(std::vector<float>{static_cast<float>(number)}, {1}));
     return carry;
   }
@@ -121,7 +121,7 @@ class FakeDevice final : public train::StepDriver, public train::StepListener {
 };
 
 train::StepPipeline pipeline_of(FakeDevice& device, train::RetryPolicy policy) {
-  return {device, device, policy, {device.gathered.size(), std::vector<tasks::Carry>(1)}};
+  return {device, device, policy, {device.gathered.size(), std::vector<tasks::CarriedState>(1)}};
 }
 
 constexpr train::RetryPolicy kRetry{.resolves = true, .retries = true, .max_skips = 5};

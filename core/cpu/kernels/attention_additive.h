@@ -29,7 +29,7 @@ void load_row(const Tensor& t, Index row, Index width, C* to) {
 
 // `count` elements of a gradient from `first` on; x is scratch afterwards. Nothing where it is not wanted.
 template <class C>
-void put(const Destination& to, Index first, C* x, Index count) {
+void put(const GradOutput& to, Index first, C* x, Index count) {
   if (!to.tensor.defined()) return;
   if (to.accumulate) {
     add_block(x, to.tensor.raw(), to.tensor.dtype(), first, count);

@@ -9,7 +9,7 @@
 #include "core/cpu/kernels/cpu_backend.h"
 #include "core/cpu/kernels/shares.h"
 #include "core/cpu/packed_weights.h"
-#include "core/plan.h"
+#include "core/kernel_cache.h"
 
 namespace tandem::cpu::TANDEM_LEVEL {
 
@@ -47,13 +47,13 @@ Convolution problem_of(const Tensor& x, const Tensor& filter, const Tensor& y, c
 
 using Forced = std::optional<ConvAlgorithm>;
 
-PlanKey key_of(Pass pass, const Convolution& p, const ConvDtypes& dtypes, bool accumulate, Forced forced) {
+KernelKey key_of(Pass pass, const Convolution& p, const ConvDtypes& dtypes, bool accumulate, Forced forced) {
   const int types = static_cast<int>(dtypes.a) | static_cast<int>(dtypes.b) << 8 |
                     static_cast<int>(dtypes.out) << 16 | (forced ? static_cast<int>(*forced) + 1 : 0) << 24;
-  return PlanKey(pass, p.batch, p.height, p.width, p.channels, p.out_height, p.out_width, p.out_channels,
-                 p.kernel_height, p.kernel_width, p.options.stride[0], p.options.stride[1],
-                 p.options.padding[0], p.options.padding[1], p.options.dilation[0], p.options.dilation[1],
-                 p.options.groups, types, p.bias, accumulate, threads());
+  return KernelKey(pass, p.batch, p.height, p.width, p.channels, p.out_height, p.out_width, p.out_channels,
+                   p.kernel_height, p.kernel_width, p.options.stride[0], p.options.stride[1],
+                   p.options.padding[0], p.options.padding[1], p.options.dilation[0], p.options.dilation[1],
+                   p.options.groups, types, p.bias, accumulate, threads());
 }
 
 // What a pass of one shape needs, made once: its own kernel, or oneDNN's primitives.
@@ -89,7 +89,7 @@ ConvChoice choice_of(Forced forced, Pass pass, const Convolution& p, const ConvD
 }
 
 const Plan& plan_of(Pass pass, const Convolution& p, const ConvDtypes& dtypes, bool accumulate = false) {
-  static PlanCache<Plan> plans;
+  static KernelCache<Plan> plans;
   const Forced forced = ForcedConvolution::active();
   return plans.get(key_of(pass, p, dtypes, accumulate, forced), [&] {
     const ConvChoice choice = choice_of(forced, pass, p, dtypes, accumulate);

@@ -80,7 +80,7 @@ class Depthwise final : public DirectConvolution {
         batch_(p.batch),
         taps_(p.kernel_height * p.kernel_width),
         together_(taps_ <= kFewTaps ? 4 : 1),
-        layout_(layout_id(PlanKey(3, channels_, taps_))) {}
+        layout_(layout_id(KernelKey(3, channels_, taps_))) {}
 
   void run(const Tensor& in, const Tensor& filter, const Tensor& bias, const Tensor& out, bool accumulate,
            ChannelMoments*) const override {

@@ -12,7 +12,7 @@
 #include "core/cpu/kernels/conv_tiles.h"
 #include "core/cpu/kernels/shares.h"
 #include "core/cpu/packed_weights.h"
-#include "core/plan.h"
+#include "core/kernel_cache.h"
 
 namespace tandem::cpu::TANDEM_LEVEL {
 
@@ -62,9 +62,10 @@ class DirectForward final : public DirectConvolution {
         panels_(conv_panels(pass, p, Products::kDepth)),
         vectors_(tile_vectors(panels_.out.channels)),
         tiles_(tile_set<Products>(vectors_, panels_.pixel_step)),
-        layout_(layout_id(PlanKey(1, Products::kDepth, pass, p.out_channels, p.kernel_height, p.kernel_width,
-                                  p.channels, p.options.stride[0], p.options.stride[1], p.options.padding[0],
-                                  p.options.padding[1], p.options.dilation[0], p.options.dilation[1]))) {
+        layout_(
+            layout_id(KernelKey(1, Products::kDepth, pass, p.out_channels, p.kernel_height, p.kernel_width,
+                                p.channels, p.options.stride[0], p.options.stride[1], p.options.padding[0],
+                                p.options.padding[1], p.options.dilation[0], p.options.dilation[1]))) {
     ensure(tiles_.tiles[0], "conv2d", "no tile for pixels {} elements apart: {}", panels_.pixel_step,
            to_string(p));
     for (const PixelClass& c : panels_.classes) {

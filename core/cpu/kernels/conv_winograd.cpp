@@ -20,7 +20,7 @@
 #include "core/cpu/kernels/conv_tiles.h"
 #include "core/cpu/kernels/shares.h"
 #include "core/cpu/packed_weights.h"
-#include "core/plan.h"
+#include "core/kernel_cache.h"
 
 namespace tandem::cpu::TANDEM_LEVEL {
 
@@ -161,7 +161,7 @@ class WinogradForward final : public DirectConvolution {
                                           {2 - p.options.padding[0], 2 - p.options.padding[1]}}),
         vectors_(tile_vectors(t_.out_channels)),
         products_(tile_set<FloatProducts>(vectors_, kLanes)),
-        layout_(layout_id(PlanKey(2, pass, p.channels, p.out_channels))) {
+        layout_(layout_id(KernelKey(2, pass, p.channels, p.out_channels))) {
     rows_ = rows_at_once(t_, batch_, kPositions * (t_.channels + width()), kForwardFloats);
     tiles_ = rows_ * t_.columns;
     in_stride_ = position_stride(t_.channels * tiles_);

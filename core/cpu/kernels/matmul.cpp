@@ -6,7 +6,7 @@
 #include "core/cpu/kernels/cpu_backend.h"
 #include "core/cpu/kernels/gemm.h"
 #include "core/cpu/onednn.h"
-#include "core/plan.h"
+#include "core/kernel_cache.h"
 
 namespace tandem::cpu::TANDEM_LEVEL {
 
@@ -74,10 +74,10 @@ void with_eigen(const Matmul& p, const Tensor& a, const Tensor& b, const Tensor&
 }
 
 const Primitive& plan_of(const Matmul& p) {
-  static PlanCache<Primitive> plans;
+  static KernelCache<Primitive> plans;
   return plans.get(
-      PlanKey(p.batch, p.m, p.n, p.k, p.transpose_a, p.transpose_b, p.lda, p.ldb, p.ldc, p.stride_a,
-              p.stride_b, p.dtype, p.result, p.bias, p.accumulate, p.packed_b, threads()),
+      KernelKey(p.batch, p.m, p.n, p.k, p.transpose_a, p.transpose_b, p.lda, p.ldb, p.ldc, p.stride_a,
+                p.stride_b, p.dtype, p.result, p.bias, p.accumulate, p.packed_b, threads()),
       [&] { return onednn::matmul(p); });
 }
 

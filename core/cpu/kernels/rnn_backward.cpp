@@ -353,7 +353,7 @@ class StepsBack {
 
 void CpuBackend::rnn_backward(const RnnBackward& args) {
   if (args.in.x.size(1) == 0) {
-    for (const Destination& to : args.gradients) {
+    for (const GradOutput& to : args.gradients) {
       if (to.tensor.defined() && !to.accumulate) fill(to.tensor, 0.0);
     }
     return;

@@ -1,11 +1,11 @@
 // One block of a transformer under every policy: times worked out by hand, in µs.
 #include <catch2/catch.hpp>
 
-#include "amp/plan/colours.h"
 #include "amp/plan/cut.h"
-#include "amp/plan/growth.h"
+#include "amp/plan/pai_policy.h"
 #include "amp/plan/prediction.h"
 #include "amp/plan/rules.h"
+#include "amp/plan/tf_policy.h"
 #include "tests/amp/plan/graphs.h"
 
 using namespace tandem;
@@ -57,9 +57,9 @@ TEST_CASE("a parameter is cast once, shared or not", "[plan]") {
 
 TEST_CASE("a block in colours, and grown", "[plan]") {
   const GraphMaker g = block();
-  const Colouring colouring = colours(g.graph, paints(g.graph));
+  const Colouring colouring = tf_policy(g.graph, paints(g.graph));
   CHECK(names_of(g.graph, colouring.allow) == Names{"q", "v", "av", "a", "h"});
-  CHECK(growth(g.graph) == colouring.allow);
+  CHECK(pai_policy(g.graph) == colouring.allow);
   const Assignment painted = painted_types(g.graph, colouring.allow);
   CHECK(us(g.graph, painted) == 129.5);
   CHECK(casts(g.graph, painted) == Names{"l", "sm"});
@@ -105,7 +105,7 @@ TEST_CASE("why a block's ops have their types", "[plan]") {
 TEST_CASE("priced growth wants a gain", "[plan]") {
   GraphMaker g;
   g.op("p", "linear", CastRule::lower, {}).ns = {5, 5};
-  CHECK(growth(g.graph) == std::vector<bool>{true});
+  CHECK(pai_policy(g.graph) == std::vector<bool>{true});
   CHECK(priced_growth(g.graph) == std::vector<bool>{false});
 }
 

@@ -7,8 +7,8 @@
 #include <functional>
 #include <limits>
 
-#include "amp/plan/colours.h"
-#include "amp/plan/growth.h"
+#include "amp/plan/pai_policy.h"
+#include "amp/plan/tf_policy.h"
 #include "core/error.h"
 #include "tests/amp/plan/graphs.h"
 #include "tests/amp/plan/typed_values.h"
@@ -375,7 +375,7 @@ TEST_CASE("casts of the tail of a residual network, before and after", "[plan][c
   g.op("flat", "reshape", CastRule::neutral, {"mean"}).view = true;
   g.op("fc", "linear", CastRule::lower, {"flat"});
   g.op("ce", "cross_entropy", CastRule::fp32, {"fc"});
-  const std::vector<bool> painted = colours(g.graph, paints(g.graph)).allow;
+  const std::vector<bool> painted = tf_policy(g.graph, paints(g.graph)).allow;
   const TypedGraph before = share_casts(typed_edges(g.graph, painted, bf16));
   CHECK(count_casts(before).kernels == static_cast<int>(edge_casts(g.graph, painted).size()));
   CHECK(count_casts(before).kernels == 5);

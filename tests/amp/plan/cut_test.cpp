@@ -5,9 +5,9 @@
 #include <catch2/catch.hpp>
 #include <functional>
 
-#include "amp/plan/colours.h"
 #include "amp/plan/prediction.h"
 #include "amp/plan/rules.h"
+#include "amp/plan/tf_policy.h"
 #include "core/error.h"
 #include "tests/amp/plan/graphs.h"
 #include "tests/support/errors.h"
@@ -334,7 +334,7 @@ TEST_CASE("pins of the user hold in every policy", "[plan][cut]") {
   CHECK(names_of(full, cut(full), true) == Names{"v", "av"});
   CHECK(names_of(full, rules(full), true) == Names{"v", "av", "h"});
   CHECK(names_of(full, rules(full)) == Names{"v", "av", "h"});
-  CHECK(names_of(full, colours(full, paints(full)).allow) == Names{"v", "av", "a", "h"});
+  CHECK(names_of(full, tf_policy(full, paints(full)).allow) == Names{"v", "av", "a", "h"});
   const Graph low = pinned(g.graph, {{"h linear", true}, {"^a$", true}});
   CHECK(names_of(low, cut(low), true) == Names{"q", "v", "av", "h"});
   CHECK(names_of(low, cut(low)) == Names{"l", "q", "v", "s", "av", "a", "h"});

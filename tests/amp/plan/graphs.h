@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "amp/plan/colours.h"
 #include "amp/plan/graph.h"
+#include "amp/plan/tf_policy.h"
 #include "autograd/ops/all_ops.h"
 
 namespace tandem::test {
@@ -38,10 +38,10 @@ class GraphMaker {
     return add(name, op, rule, reads, amp::plan::Kind::op);
   }
   // One that stands on a list, whatever it computes.
-  void painted(const std::string& name, amp::plan::Paint paint, const std::vector<std::string>& reads) {
-    const bool product = paint == amp::plan::Paint::allow;
+  void painted(const std::string& name, amp::plan::ListKind paint, const std::vector<std::string>& reads) {
+    const bool product = paint == amp::plan::ListKind::allow;
     add(name, name, product ? CastRule::lower : CastRule::neutral, reads, amp::plan::Kind::op);
-    paints.resize(graph.ops.size(), amp::plan::Paint::unlisted);
+    paints.resize(graph.ops.size(), amp::plan::ListKind::unlisted);
     paints.back() = paint;
   }
 
@@ -49,7 +49,7 @@ class GraphMaker {
   amp::plan::Op& operator[](const std::string& name) { return graph.ops[static_cast<std::size_t>(at(name))]; }
 
   amp::plan::Graph graph;
-  std::vector<amp::plan::Paint> paints;
+  std::vector<amp::plan::ListKind> paints;
   std::map<std::string, int> places;
 
  private:
@@ -60,7 +60,7 @@ class GraphMaker {
     for (const std::string& read : reads) made.reads.push_back({at(read), 0, Role::data});
     places[name] = graph.count();
     graph.ops.push_back(std::move(made));
-    paints.resize(graph.ops.size(), amp::plan::Paint::unlisted);
+    paints.resize(graph.ops.size(), amp::plan::ListKind::unlisted);
     return graph.ops.back();
   }
 };

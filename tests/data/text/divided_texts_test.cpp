@@ -135,6 +135,6 @@ TEST_CASE("texts are divided once", "[division]") {
     CAPTURE(c.name);
     CHECK_FAILS(UserError, c.source->divided({2, 0, 3}), "3 parts from part 0 on, there are 2");
     CHECK_FAILS(InternalError, c.source->divided({2, 0, 1})->divided({2, 1, 1}), "to be divided into 2");
-    CHECK(c.source->divided({1, 0, 1})->divided({2, 1, 1})->division() == Division{2, 1, 1});
+    CHECK(c.source->divided({1, 0, 1})->divided({2, 1, 1})->division() == ShardSpec{2, 1, 1});
   }
 }

@@ -12,8 +12,8 @@ using namespace tandem;
 using namespace tandem::test;
 
 using datasets::BucketOptions;
-using datasets::BucketPlan;
-using datasets::plan_buckets;
+using datasets::BucketOrder;
+using datasets::order_buckets;
 
 namespace {
 
@@ -29,19 +29,19 @@ std::vector<std::uint32_t> sorted(std::vector<std::uint32_t> order) {
   return order;
 }
 
-std::vector<Index> counts_of(const BucketPlan& plan) {
+std::vector<Index> counts_of(const BucketOrder& plan) {
   std::vector<Index> counts;
   for (const auto& batch : plan.batches) counts.push_back(batch.count);
   return counts;
 }
 
-std::vector<Index> padded_of(const BucketPlan& plan) {
+std::vector<Index> padded_of(const BucketOrder& plan) {
   std::vector<Index> padded;
   for (const auto& batch : plan.batches) padded.push_back(batch.length);
   return padded;
 }
 
-bool same(const BucketPlan& a, const BucketPlan& b) {
+bool same(const BucketOrder& a, const BucketOrder& b) {
   return a.order == b.order && counts_of(a) == counts_of(b) && padded_of(a) == padded_of(b);
 }
 
@@ -57,7 +57,7 @@ TEST_CASE("padded lengths lie on a grid", "[buckets]") {
 
 TEST_CASE("buckets by hand: sorted, cut, padded", "[buckets]") {
   const std::vector<Index> lengths{9, 3, 17, 3, 8};
-  const BucketPlan plan = plan_buckets(lengths, {.sentences = 2, .shuffle = false}, 0);
+  const BucketOrder plan = order_buckets(lengths, {.sentences = 2, .shuffle = false}, 0);
   CHECK(plan.order == std::vector<std::uint32_t>{1, 3, 4, 0, 2});  // of one length in the order they came
   CHECK(counts_of(plan) == std::vector<Index>{2, 2, 1});
   CHECK(padded_of(plan) == std::vector<Index>{8, 16, 24});
@@ -65,7 +65,7 @@ TEST_CASE("buckets by hand: sorted, cut, padded", "[buckets]") {
   CHECK(std::ranges::equal(plan.samples(1), std::vector<std::uint32_t>{4, 0}));
 
   // 8 · 3 and 16 · 1 fit into 31, 8 · 4 does not, nor 16 · 2.
-  const BucketPlan tokens = plan_buckets(lengths, {.tokens = 31, .shuffle = false}, 0);
+  const BucketOrder tokens = order_buckets(lengths, {.tokens = 31, .shuffle = false}, 0);
   CHECK(counts_of(tokens) == std::vector<Index>{3, 1, 1});
   CHECK(padded_of(tokens) == std::vector<Index>{8, 16, 24});
   CHECK(tokens.real_share == Approx(40.0 / 64.0));
@@ -73,11 +73,11 @@ TEST_CASE("buckets by hand: sorted, cut, padded", "[buckets]") {
 
 TEST_CASE("batches by tokens have a multiple of 8 samples where they have 8", "[buckets]") {
   const std::vector<Index> lengths(29, 5);
-  CHECK(counts_of(plan_buckets(lengths, {.tokens = 100, .shuffle = false}, 0)) ==  // 12 would fit
+  CHECK(counts_of(order_buckets(lengths, {.tokens = 100, .shuffle = false}, 0)) ==  // 12 would fit
         std::vector<Index>{8, 8, 8, 5});
-  CHECK(counts_of(plan_buckets(lengths, {.tokens = 128, .shuffle = false}, 0)) ==
+  CHECK(counts_of(order_buckets(lengths, {.tokens = 128, .shuffle = false}, 0)) ==
         std::vector<Index>{16, 8, 5});
-  CHECK(counts_of(plan_buckets(lengths, {.tokens = 63, .shuffle = false}, 0)) ==
+  CHECK(counts_of(order_buckets(lengths, {.tokens = 63, .shuffle = false}, 0)) ==
         std::vector<Index>{7, 7, 7, 7, 1});
 }
 
@@ -87,7 +87,7 @@ TEST_CASE("buckets hold every sample once, a pure function of seed and epoch", "
   std::iota(all.begin(), all.end(), 0U);
   for (BucketOptions options :
        {BucketOptions{.sentences = 16, .seed = 4}, BucketOptions{.tokens = 640, .seed = 4}}) {
-    const BucketPlan plan = plan_buckets(lengths, options, 2);
+    const BucketOrder plan = order_buckets(lengths, options, 2);
     CHECK(sorted(plan.order) == all);
     Index total = 0, padded = 0;
     std::set<std::uint32_t> seen;
@@ -111,17 +111,17 @@ TEST_CASE("buckets hold every sample once, a pure function of seed and epoch", "
     CHECK(plan.real_share == Approx(static_cast<double>(real) / static_cast<double>(padded)));
     CHECK(plan.real_share > 0.85);
 
-    CHECK(same(plan, plan_buckets(lengths, options, 2)));
-    CHECK_FALSE(same(plan, plan_buckets(lengths, options, 3)));
+    CHECK(same(plan, order_buckets(lengths, options, 2)));
+    CHECK_FALSE(same(plan, order_buckets(lengths, options, 3)));
     options.seed = 5;
-    CHECK_FALSE(same(plan, plan_buckets(lengths, options, 2)));
+    CHECK_FALSE(same(plan, order_buckets(lengths, options, 2)));
   }
 }
 
 TEST_CASE("buckets are sorted within shards alone, and batches come in any order", "[buckets]") {
   const std::vector<Index> lengths = lengths_of(1000, 400);
   const BucketOptions options{.sentences = 5, .shard = 20};  // shards of 100
-  const BucketPlan plan = plan_buckets(lengths, options, 0);
+  const BucketOrder plan = order_buckets(lengths, options, 0);
   for (std::size_t i = 0; i + 1 < plan.order.size(); ++i)
     if (i % 100 != 99) CHECK(lengths[plan.order[i]] <= lengths[plan.order[i + 1]]);
   Index drops = 0;
@@ -133,27 +133,27 @@ TEST_CASE("buckets are sorted within shards alone, and batches come in any order
     descents += plan.batches[k].length > plan.batches[k + 1].length;
   CHECK(descents > 60);  // of 199, in random order about half
   // 80 batches, unless said otherwise.
-  const BucketPlan wide = plan_buckets(lengths, {.sentences = 5}, 0);
+  const BucketOrder wide = order_buckets(lengths, {.sentences = 5}, 0);
   for (std::size_t i = 0; i < 399; ++i) CHECK(lengths[wide.order[i]] <= lengths[wide.order[i + 1]]);
   CHECK(lengths[wide.order[399]] > lengths[wide.order[400]]);
 }
 
 TEST_CASE("buckets that cannot be are refused", "[buckets]") {
   const std::vector<Index> lengths{3, 9};
-  CHECK_FAILS(UserError, plan_buckets(lengths, {}, 0),
+  CHECK_FAILS(UserError, order_buckets(lengths, {}, 0),
               "[length_buckets] sentences 0 and tokens 0: one of the two must be positive, the other 0");
-  CHECK_FAILS(UserError, plan_buckets(lengths, {.sentences = 1, .tokens = 16}, 0),
+  CHECK_FAILS(UserError, order_buckets(lengths, {.sentences = 1, .tokens = 16}, 0),
               "sentences 1 and tokens 16");
-  CHECK_FAILS(UserError, plan_buckets(lengths, {.sentences = -1, .tokens = 16}, 0), "sentences -1");
-  CHECK_FAILS(UserError, plan_buckets(lengths, {.sentences = 1, .grid = 0}, 0),
+  CHECK_FAILS(UserError, order_buckets(lengths, {.sentences = -1, .tokens = 16}, 0), "sentences -1");
+  CHECK_FAILS(UserError, order_buckets(lengths, {.sentences = 1, .grid = 0}, 0),
               "a grid of 0 and shards of 80 batches, both at least 1");
-  CHECK_FAILS(UserError, plan_buckets(lengths, {.sentences = 1, .shard = 0}, 0), "shards of 0 batches");
-  CHECK_FAILS(UserError, plan_buckets({}, {.sentences = 1}, 0), "[length_buckets] 0 samples, expected 1 to");
-  CHECK_FAILS(UserError, plan_buckets(std::vector<Index>{3, -1}, {.sentences = 1}, 0),
+  CHECK_FAILS(UserError, order_buckets(lengths, {.sentences = 1, .shard = 0}, 0), "shards of 0 batches");
+  CHECK_FAILS(UserError, order_buckets({}, {.sentences = 1}, 0), "[length_buckets] 0 samples, expected 1 to");
+  CHECK_FAILS(UserError, order_buckets(std::vector<Index>{3, -1}, {.sentences = 1}, 0),
               "[length_buckets] sample 1 has a length of -1");
-  CHECK_NOTHROW(plan_buckets(lengths, {.tokens = 16}, 0));
+  CHECK_NOTHROW(order_buckets(lengths, {.tokens = 16}, 0));
   CHECK_FAILS(
-      UserError, plan_buckets(lengths, {.tokens = 15}, 0),
+      UserError, order_buckets(lengths, {.tokens = 15}, 0),
       "[length_buckets] sample 1 has 9 tokens, 16 with padding, a batch at most 15; leave it out, cut it, "
       "or take larger batches");
 }

@@ -14,7 +14,7 @@
 #include "core/error.h"
 #include "models/anchors.h"
 #include "models/box_finder.h"
-#include "tasks/detection/letters.h"
+#include "tasks/detection/bitmap_font.h"
 #include "tasks/detection/pictures.h"
 #include "tests/support/tensors.h"
 

@@ -1,0 +1,174 @@
+// Families: several things that one key can name, each with options of its own.
+//
+//   using Shapes = Registry<double(int sides)>;            // what is made of a chosen one, and from what
+//   const Shapes& shapes() {
+//     static const Shapes family({.what = "shape", .help = "what is drawn"}, {Shapes::entry<RegularOptions>(
+//         "regular", "all sides alike", Describe<RegularOptions>().key("side", &RegularOptions::side, "its
+//         length"),
+//         [](const RegularOptions& o, int sides) { return sides * o.side; })});
+//     return family;
+//   }
+//   shapes().make("regular", {{"side", 2.0}}, 4);        // from C++
+//   struct Config { Choice<shapes> shape; };             // from a file: {"shape": {"name": "regular",
+//   "side": 2}} shapes().make(config.shape, 4);
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/error.h"
+#include "core/options/check.h"
+#include "core/options/schema.h"
+
+namespace tandem::options {
+
+// A description of one thing that can be named.
+struct Variant {
+  std::string name, help;
+  Schema schema;  // of its options
+};
+
+// The one that was named, with its options: a value.
+class Chosen {
+ public:
+  Chosen() = default;  // none
+  explicit Chosen(const Variant& variant) : variant_(&variant), options_(variant.schema.make()) {}
+  // `options` are those of the variant.
+  Chosen(const Variant& variant, Record options) : variant_(&variant), options_(std::move(options)) {}
+
+  const std::string& name() const;  // "" when there is none
+  // Its options as the struct that its entry describes. Throws InternalError when they are another.
+  template <class T>
+  const T& as() const {
+    ensure(variant_ && options_.type() == typeid(T), "options", "the options of {} are of another type",
+           name());
+    return *static_cast<const T*>(options_.data());
+  }
+  template <class T>
+  T& as() {
+    return const_cast<T&>(std::as_const(*this).template as<T>());
+  }
+  // For code that does not know which it is: the value of a key, "data.name" being one inside of an object;
+  // null when it has none of that name.
+  Value value(std::string_view key) const;
+  const void* options() const { return options_.data(); }
+  void* options() { return options_.data(); }
+  const Variant* variant() const { return variant_; }
+
+ private:
+  const Variant* variant_ = nullptr;
+  Record options_;
+};
+
+// What is said of a family as a whole.
+struct RegistryInfo {
+  std::string what;           // "optimizer", for messages
+  std::string help;           // of the key that names one
+  std::string fallback = {};  // the one that is meant where none is named; "": one must be
+  std::string discriminator = "name";
+};
+
+// The description of a Chosen among `variants`, which must live as long: the discriminator and the keys of
+// all variants, each with those that have it. Keys that several describe alike become one; a key that is
+// described in several ways stands there as often.
+Schema schema_of_choice(const RegistryInfo& info, const std::vector<const Variant*>& variants);
+
+[[noreturn]] void throw_unknown(const std::string& what, std::string_view name,
+                                const std::vector<std::string>& known);
+
+template <class Signature>
+class Registry;
+
+template <class Made, class... Context>
+class Registry<Made(Context...)> {
+ public:
+  struct Entry : Variant {
+    std::function<Made(const void* options, Context...)> make;
+  };
+
+  // `description` is of T, and `make` takes a T.
+  template <class T, class Make>
+  static Entry entry(std::string name, std::string help, Schema description, Make make) {
+    return {{std::move(name), std::move(help), std::move(description)},
+            [make = std::move(make)](const void* options, Context... context) -> Made {
+              return make(*static_cast<const T*>(options), std::forward<Context>(context)...);
+            }};
+  }
+
+  Registry(RegistryInfo info, std::vector<Entry> entries)
+      : info_(std::move(info)), entries_(std::move(entries)) {
+    std::vector<const Variant*> variants;
+    for (const Entry& each : entries_) variants.push_back(&each);
+    schema_ = schema_of_choice(info_, variants);
+  }
+  Registry(const Registry&) = delete;
+  Registry& operator=(const Registry&) = delete;
+
+  const std::vector<Entry>& entries() const { return entries_; }
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const Entry& each : entries_) names.push_back(each.name);
+    return names;
+  }
+  // nullptr when there is none of that name.
+  const Entry* find(std::string_view name) const {
+    for (const Entry& each : entries_) {
+      if (each.name == name) return &each;
+    }
+    return nullptr;
+  }
+  // Throws UserError with the nearest name.
+  const Entry& at(std::string_view name) const {
+    const Entry* const found = find(name);
+    if (!found) throw_unknown(info_.what, name, names());
+    return *found;
+  }
+  // Of a Chosen of this family: which, where none is named.
+  Chosen fallback() const { return info_.fallback.empty() ? Chosen() : Chosen(at(info_.fallback)); }
+  const Schema& schema() const { return schema_; }
+
+  // Throw UserError for an unknown name, for options that it does not have or that are out of range, and what
+  // making throws.
+  Chosen chosen(std::string_view name, const Given& given) const {
+    const Entry& entry = at(name);
+    return {entry, bound(entry.name, entry.schema, given)};
+  }
+  Made make(std::string_view name, const Given& given, Context... context) const {
+    return make(chosen(name, given), std::forward<Context>(context)...);
+  }
+  Made make(const Chosen& chosen, Context... context) const {
+    return at(chosen.name()).make(chosen.options(), std::forward<Context>(context)...);
+  }
+
+ private:
+  RegistryInfo info_;
+  std::vector<Entry> entries_;
+  Schema schema_;
+};
+
+// A Chosen of one family, as a member of a described struct; kFamily is the function that gives the family.
+template <auto kFamily>
+class Choice : public Chosen {
+ public:
+  Choice() : Chosen(kFamily().fallback()) {}
+  explicit Choice(std::string_view name, const Given& given = {}) : Chosen(kFamily().chosen(name, given)) {}
+
+  static const Schema& schema() {
+    static const Schema schema = [] {
+      const Schema& chosen = kFamily().schema();
+      detail::Description own(&Record::fresh<Choice>);
+      own.schema().discriminator = chosen.discriminator;
+      own.schema().short_key = chosen.short_key;
+      const auto* const object = static_cast<const Choice*>(own.defaults());
+      own.include(chosen, reinterpret_cast<const char*>(static_cast<const Chosen*>(object)) -
+                              reinterpret_cast<const char*>(object));
+      return std::move(own.schema());
+    }();
+    return schema;
+  }
+};
+
+}  // namespace tandem::options
