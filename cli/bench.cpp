@@ -60,7 +60,7 @@ class Bench {
       : loaded_(loaded), config_(loaded.config), device_(train::device_of(loaded.config)) {
     task_ = config::make_task(loaded, runs::describe_data(config_));
     nn::Module& model = task_->model();
-    precision_ = train::make_experiment(loaded, model);
+    precision_ = train::resolve_precision(loaded, model);
     model.to(device_);
     learners_ = std::make_unique<train::Learners>(*task_, loaded, train::step_options(config_),
                                                   [](double lr) { return optim::constant(lr); });
@@ -210,7 +210,7 @@ class Bench {
   std::unique_ptr<train::Learners> learners_;
   std::unique_ptr<train::SyntheticScale> scale_;
   datasets::Batch batch_;
-  std::vector<tasks::Carry> carries_;  // by phase
+  std::vector<tasks::CarriedState> carries_;  // by phase
   std::unique_ptr<datasets::Loader> loader_;
   std::int64_t items_ = 0;
   train::StageTimer stages_, host_stages_;  // of the device's work; of the host's, which nobody reads

@@ -66,7 +66,7 @@ int eval(const EvalArguments& arguments) {
   if (const auto bad = models::non_finite_weights(task->model()))
     output::print_error(fmt::format("warning: {}: {}; the run that saved it diverged", weights.path, *bad));
   task->model().to(device);
-  const auto plan = arguments.in_precision ? train::make_experiment(loaded, task->model())
+  const auto plan = arguments.in_precision ? train::resolve_precision(loaded, task->model())
                                            : std::make_unique<amp::ResolvedPrecision>(amp::Precision::fp32());
   const amp::Autocast autocast(*plan);
   const bool details = arguments.confusion || !arguments.out.empty();

@@ -49,7 +49,7 @@ int plan(const PlanArguments& arguments) {
       .limit = arguments.limit};
   for (const std::string& must : arguments.must) request.must.push_back(must_of(must));
   runs::require_no_file_of_run(arguments.out, "--out");
-  const planning::Planned planned = planning::make_experiment(loaded, request);
+  const planning::Planned planned = planning::make_plan(loaded, request);
   const bool writes = arguments.force || !planned.is_slower();
   if (arguments.json) {
     auto json = planning::to_json(planned);

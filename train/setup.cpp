@@ -190,7 +190,7 @@ optim::Schedule make_schedule(const config::Config& config, double lr, std::int6
 
 amp::Precision precision_of(const config::Config& config) { return config::precision_of(config.precision); }
 
-std::unique_ptr<amp::ResolvedPrecision> make_plan(const config::Loaded& loaded, nn::Module& model) {
+std::unique_ptr<amp::ResolvedPrecision> resolve_precision(const config::Loaded& loaded, nn::Module& model) {
   if (const std::string text = plan_text_of(loaded); !text.empty())
     return std::make_unique<amp::ResolvedPrecision>(planned_types(loaded, text, model));
   try {

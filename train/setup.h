@@ -42,7 +42,7 @@ void require_finite(nn::Module& model, const std::string& weights);
 amp::Precision precision_of(const config::Config& config);
 // The same, looked up for the model; where there is a plan, what it says (train/planned.h). Throws UserError
 // with the place of rules that match none of its layers.
-std::unique_ptr<amp::ResolvedPrecision> make_plan(const config::Loaded& loaded, nn::Module& model);
+std::unique_ptr<amp::ResolvedPrecision> resolve_precision(const config::Loaded& loaded, nn::Module& model);
 // What a user should know of the CPU's kernels, in one line; "" where they are the best that it has, or do
 // not matter.
 std::string level_note(Device device);

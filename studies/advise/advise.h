@@ -59,7 +59,7 @@ struct Advice {
 
 // Of each phase of a step, measured for about `seconds` together on a made-up batch; what lint says of all
 // stands with the last. Throws UserError for a precision other than O1 without lists and layers, as
-// planning::make_experiment.
+// planning::make_plan.
 std::vector<Advice> advise(const config::Loaded& loaded, double seconds);
 
 // A task of one phase has its members at the top, others theirs under "phases".

@@ -180,7 +180,7 @@ bool follows_plan(const config::Loaded& loaded, const amp::Precision& precision)
 
 std::unique_ptr<amp::ResolvedPrecision> followed(const train::Workbench& bench, nn::Module& model,
                                                  const amp::Precision& precision) {
-  if (follows_plan(bench.loaded(), precision)) return train::make_experiment(bench.loaded(), model);
+  if (follows_plan(bench.loaded(), precision)) return train::resolve_precision(bench.loaded(), model);
   return std::make_unique<amp::ResolvedPrecision>(precision, model);
 }
 

@@ -239,7 +239,7 @@ void keep_faster(Planned& planned, const Request& request) {
   steps.against_f32 = steps.rules_against_f32;
 }
 
-Planned make_experiment(const config::Loaded& given, const Request& request) {
+Planned make_plan(const config::Loaded& given, const Request& request) {
   const config::Loaded loaded = without_plan(given);
   const amp::Precision precision = precision_of(loaded);
   const tasks::DataPtr data = data_of(loaded.config);
@@ -285,7 +285,7 @@ Planned make_experiment(const config::Loaded& given, const Request& request) {
 
 std::string plan_at_start(const config::Loaded& loaded) {
   // The run itself looks for the loss scale, and keeps what it found of every layer.
-  const Planned planned = make_experiment(loaded, {.seconds = 5.0, .calibrates = false});
+  const Planned planned = make_plan(loaded, {.seconds = 5.0, .calibrates = false});
   const amp::plan::PhasePlans plans = planned.plans();
   std::size_t ops = 0, low = 0;
   double predicted = 0.0, in_f32 = 0.0;  // ns

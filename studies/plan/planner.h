@@ -72,11 +72,11 @@ amp::Precision precision_of(const config::Loaded& loaded);
 // Each phase of a step is traced, measured and solved by itself; whole steps are of all of them. Throws
 // UserError for a precision that has no 16-bit type, as train::planned_phases, as the policies, and as
 // train::calibrate.
-Planned make_experiment(const config::Loaded& loaded, const Request& request);
+Planned make_plan(const config::Loaded& loaded, const Request& request);
 
 // Where whole steps under a cut were slower than at level O1, gives it level O1's types and bits: its casts
 // are shared no longer. Ops that the user pinned say what is wanted, and a search what is accurate: such
-// plans stay. make_experiment does so.
+// plans stay. make_plan does so.
 void keep_faster(Planned& planned, const Request& request);
 
 // What precision.plan: auto means: the cut, or level O1's types where it is slower, as a file. Says in one

@@ -36,7 +36,7 @@ class Side {
        const std::string& scale, optim::ShardExchange* exchange, parallel::RankPeers* peers)
       : config_(loaded.config), device_(device), own_(static_cast<int>(ranks.own())) {
     task_ = config::make_task(loaded, runs::describe_data(config_));
-    precision_ = train::make_experiment(loaded, task_->model());
+    precision_ = train::resolve_precision(loaded, task_->model());
     task_->model().to(device);
     optim::StepOptions options = train::step_options(config_);
     options.shards = exchange;

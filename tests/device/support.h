@@ -39,7 +39,7 @@ struct Setup {
       : loaded(std::move(configuration)) {
     task = config::make_task(loaded, data);
     model = &task->model();
-    plan = train::make_plan(loaded, *model);
+    plan = train::resolve_precision(loaded, *model);
     model->to(test_device());
     learners = std::make_unique<train::Learners>(
         *task, loaded, train::step_options(loaded.config),

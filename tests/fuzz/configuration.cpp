@@ -19,7 +19,7 @@ void build(const config::Loaded& loaded) {
   const tasks::Json description = tasks::SampleData(info, 0).description();
   const auto task = config::make_task(loaded, config::recall_data(config, description));
   nn::Module& model = task->model();
-  const auto precision = train::make_plan(loaded, model);
+  const auto precision = train::resolve_precision(loaded, model);
   train::Learners(*task, loaded, train::step_options(config),
                   [&](double lr) { return train::make_schedule(config, lr, 1000, 1000 * config.epochs); });
 }

@@ -18,7 +18,7 @@ using testing::user_error_of;
 
 namespace {
 
-Plan plan_of(const std::string& compare) {
+Experiment plan_of(const std::string& compare) {
   return make_experiment({"digits_mlp", {"compare=" + compare}, "out"});
 }
 
@@ -68,11 +68,11 @@ Report example() {
 }  // namespace
 
 TEST_CASE("the arms of a plan", "[compare]") {
-  const Plan usual = make_experiment({"digits_mlp", {}, ""});
+  const Experiment usual = make_experiment({"digits_mlp", {}, ""});
   CHECK(usual.out == "runs/digits_mlp-compare");
   CHECK(usual.seeds == std::vector<std::int64_t>{1, 2, 3, 4, 5});
   CHECK(usual.default_margin);
-  const Plan plan = plan_of(R"({"seeds": 2, "margin": 1, "arms": ["amp_bf16", "fp32", "fp32_null",
+  const Experiment plan = plan_of(R"({"seeds": 2, "margin": 1, "arms": ["amp_bf16", "fp32", "fp32_null",
       {"precision": "amp_fp16", "scaler": "none"}, {"precision": "amp_fp16", "scaler": {"static": 64}},
       {"level": "O2", "dtype": "bf16", "name": "o2"}]})");
   std::vector<std::string> names, precisions;
@@ -104,15 +104,15 @@ TEST_CASE("the arms of a plan", "[compare]") {
 }
 
 TEST_CASE("margins are in the units of what is compared", "[compare]") {
-  const Plan shares = make_experiment({"unet_scenes", {}, "out"});
+  const Experiment shares = make_experiment({"unet_scenes", {}, "out"});
   CHECK(shares.metric == "miou");
   CHECK(shares.percent);
   CHECK(shares.greater_is_better);
-  const Plan distances = make_experiment({"dcgan_fashion", {}, "out"});
+  const Experiment distances = make_experiment({"dcgan_fashion", {}, "out"});
   CHECK(distances.metric == "fd_lenet");
   CHECK_FALSE(distances.percent);
   CHECK_FALSE(distances.greater_is_better);
-  const Plan losses = make_experiment({"digits_mlp", {"checkpoint.best=loss"}, "out"});
+  const Experiment losses = make_experiment({"digits_mlp", {"checkpoint.best=loss"}, "out"});
   CHECK_FALSE(losses.percent);
   CHECK_FALSE(losses.greater_is_better);
 }

@@ -69,8 +69,8 @@ TEST_CASE("prices add up to the step that was measured", "[planning]") {
 }
 
 TEST_CASE("a plan is no worse than the lists by its own prices, and says what it decided", "[planning]") {
-  const planning::Planned planned = planning::make_experiment(
-      small(), {.must = {{"^fc", false}}, .seconds = 0.05, .measures_steps = false});
+  const planning::Planned planned =
+      planning::make_plan(small(), {.must = {{"^fc", false}}, .seconds = 0.05, .measures_steps = false});
   REQUIRE(planned.phases.size() == 1);
   const auto& plan = planned.phases.front().plan;
   const auto ns = [](std::optional<std::int64_t> value) { return value.value_or(-1); };
@@ -122,7 +122,7 @@ TEST_CASE("the search leaves in 16 bits what keeps the gradient within a limit",
 
 TEST_CASE("a cut that is slower than level O1 takes its types", "[planning]") {
   const planning::Request request{.seconds = 0.05, .measures_steps = false};
-  planning::Planned cut = planning::make_experiment(small(), request);
+  planning::Planned cut = planning::make_plan(small(), request);
   cut.phases.front().plan.scale = {.start = 9, .window = {3, 12}};
   const auto measured_as = [&](double high, const planning::Request& as) {
     planning::Planned planned = cut;
@@ -172,7 +172,7 @@ TEST_CASE("each phase of a GAN is planned by itself, and whole steps are of both
   const config::Loaded loaded = config::load(
       "dcgan_fashion", {"data.batch_size=4", "model.width=4", "model.noise=8", "precision=amp_bf16"});
   const planning::Planned planned =
-      planning::make_experiment(loaded, {.must = {{"^generator.main.0", false}}, .seconds = 0.05});
+      planning::make_plan(loaded, {.must = {{"^generator.main.0", false}}, .seconds = 0.05});
   REQUIRE(planned.phases.size() == 2);
   const amp::plan::PhasePlans plans = planned.plans();
   CHECK(plans[0].model.phase == "discriminator");
@@ -184,7 +184,7 @@ TEST_CASE("each phase of a GAN is planned by itself, and whole steps are of both
   CHECK(plans[1].ops.front().operands == DType::f32);
   CHECK(plans[1].ops.front().why == amp::plan::Why::must);
   CHECK_THAT(user_error_of([&] {
-               planning::make_experiment(loaded, {.must = {{"nowhere", false}}});
+               planning::make_plan(loaded, {.must = {{"nowhere", false}}});
              }),
              Contains("must \"nowhere\" matches none"));
   const planning::Steps& steps = planned.steps.value();

@@ -89,7 +89,7 @@ class Run {
   explicit Run(const std::vector<std::string>& overrides)
       : loaded_(loaded_with(overrides)),
         task_(config::make_task(loaded_, config::describe_data(loaded_.config))),
-        precision_(train::make_plan(loaded_, task_.model())),
+        precision_(train::resolve_precision(loaded_, task_.model())),
         learners_(task_, loaded_, train::step_options(loaded_.config),
                   [&](double lr) { return train::make_schedule(loaded_.config, lr, 8, 8); }) {
     for (std::size_t phase = 0; phase < learners_.size(); ++phase)

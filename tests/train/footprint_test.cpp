@@ -38,7 +38,7 @@ Measured measured(const config::Loaded& loaded) {
   const auto task = config::make_task(loaded, config::describe_data(loaded.config));
   nn::Module* const model = &task->model();
   train::freeze_parameters(loaded.config, *model);
-  const auto plan = train::make_plan(loaded, *model);
+  const auto plan = train::resolve_precision(loaded, *model);
   train::Learners learners(*task, loaded, train::step_options(loaded.config),
                            [](double lr) { return optim::constant(lr); });
   optim::Step& step = *learners.front().step;

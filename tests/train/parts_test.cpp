@@ -34,7 +34,7 @@ std::vector<double> masters_of(const optim::Step& step) {
 // running statistics, since those of parts are others.
 Taken step_of(const config::Loaded& loaded, const tasks::DataPtr& data, Divided how, int parts) {
   const auto task = config::make_task(loaded, data);
-  const auto precision = train::make_plan(loaded, task->model());
+  const auto precision = train::resolve_precision(loaded, task->model());
   const bool divided = how != Divided::not_at_all, by_shards = divided && how != Divided::micro_batches;
   datasets::SourcePtr source = task->training_source({});
   optim::StepOptions options = train::step_options(loaded.config);

@@ -476,7 +476,7 @@ TEST_CASE("a configuration's plan is read, compared with the model, and refused 
   };
   const config::Loaded own = with_plan({"model.width=4"});
   checked(own);
-  CHECK(train::make_plan(own, steps.task->model()) != nullptr);
+  CHECK(train::resolve_precision(own, steps.task->model()) != nullptr);
   CHECK(own.config.precision.label() == "O1/bf16/plan");
   checked(with_plan({"model.width=4", "data.batch_size=2"}));  // prices are stale, types hold
   CHECK_THAT(user_error_of([&] { checked(with_plan({"model.width=8"})); }),
