@@ -75,7 +75,7 @@ Footprint footprint_of(const config::Loaded& loaded, const tasks::DataPtr& data,
   // A plan is of ops that some families have on no device of shapes; level O1 takes about as much.
   const auto precision = config.precision.plan
                              ? std::make_unique<amp::ResolvedPrecision>(precision_of(config))
-                             : make_plan(loaded, model);
+                             : resolve_precision(loaded, model);
   optim::StepOptions of_step = step_options(config);
   of_step.update_parts = update_parts;
   Learners learners(*task, loaded, of_step, [](double lr) { return optim::constant(lr); });

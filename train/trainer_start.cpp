@@ -102,7 +102,7 @@ Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
   for (const std::string& note : {level_note(device_), precision_note(config_, device_)})
     if (!note.empty()) notes_.push_back(note);
   perturb(model, static_cast<std::uint64_t>(config_.seed), config_.init_ulps);
-  precision_ = make_plan(loaded_, model);
+  precision_ = resolve_precision(loaded_, model);
   make_loaders();
   model.to(device_);
   make_learners();
