@@ -1,5 +1,5 @@
-// Carry: the tensors that a micro-batch leaves to the next one, beside the parameters: the state of a model
-// over a stream that is cut into pieces.
+// CarriedState: the tensors that a micro-batch passes on to the next one, beside the parameters: the state of
+// a model over a stream that is cut into pieces.
 //
 // It belongs to the position in the data: it advances with it on a skipped step too, a step that is done
 // again starts from what it began with, and a checkpoint holds it. An epoch begins with an empty one. No

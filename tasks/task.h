@@ -142,7 +142,7 @@ struct LossContext {
   CarriedState* carry = nullptr;  // absent: the stream begins here, and nobody asks for what comes after
   OutputsReady ready{};
 
-  // As Carry has them.
+  // As CarriedState has them.
   Tensor carried(std::string_view name) const { return carry ? carry->find(name) : Tensor(); }
   void set_carried(std::string_view name, const Tensor& value) const {
     if (carry) carry->set(name, value.detach());

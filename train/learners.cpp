@@ -127,7 +127,7 @@ std::string Learners::prefix_of(std::size_t phase) const {
   return size() == 1 ? "" : learners_[phase].phase.name + ".";
 }
 
-std::string Learners::whose(std::size_t phase) const {
+std::string Learners::phase_suffix(std::size_t phase) const {
   return size() == 1 ? "" : " of the " + learners_[phase].phase.name;
 }
 

@@ -63,7 +63,7 @@ class Learners {
   // Before the names of its state: "" with one phase, else "generator.".
   std::string prefix_of(std::size_t phase) const;
   // "" with one phase, else " of the discriminator": for sentences on a step.
-  std::string whose(std::size_t phase) const;
+  std::string phase_suffix(std::size_t phase) const;
   // "" with one phase, else "discriminator".
   std::string name_of(std::size_t phase) const;
   // " 0.1234", or of several phases " generator 0.1234, discriminator 0.5678".

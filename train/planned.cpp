@@ -136,7 +136,7 @@ void require_own_plan(const config::Loaded& loaded, const tasks::DataPtr& data) 
     amp::plan::require_match(plans[phase], amp::plan::keys_of(traced.graph), file);
     require(plans[phase].model.digest == traced.model_digest(), "plan",
             "{}{} is of a model with the same ops whose layers or rules differ; {}", file,
-            whose(plans[phase]), kMakeAgain);
+            phase_suffix(plans[phase]), kMakeAgain);
   }
 }
 

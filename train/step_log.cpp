@@ -82,7 +82,7 @@ void StepLog::give_up(const InFlightStep& step, const optim::StepReport& report,
   const bool moves = run_.learners[step.phase].step->scaler().options().moves();
   const bool lower_scale = cause && cause->caused_by_scale && !moves;
   throw Diverged{
-      fmt::format("step {}{}: {}; {}{}", step.iteration, run_.learners.whose(step.phase), why,
+      fmt::format("step {}{}: {}; {}{}", step.iteration, run_.learners.phase_suffix(step.phase), why,
                   cause ? amp::to_string(*cause) : "no op was found to overflow when the step was run again",
                   lower_scale ? "; take a lower static scale, or \"scaler\": \"dynamic\""
                               : "; try a lower optimizer.lr, schedule.warmup_steps or clip_norm")};
@@ -97,7 +97,7 @@ std::optional<amp::Overflow> StepLog::diagnose(const InFlightStep& step, const o
       overflow->forward ? "forward" : "backward", overflow->caused_by_scale ? "scale" : "intrinsic",
       run_.learners.name_of(step.phase)});
   run_.output.say(fmt::format("step {}{} overflowed at loss scale {} and was {}: {}", step.iteration,
-                              run_.learners.whose(step.phase), report.loss_scale,
+                              run_.learners.phase_suffix(step.phase), report.loss_scale,
                               run_.config.precision.on_skip == "retry" ? "retried" : "skipped",
                               amp::to_string(*overflow)));
   return overflow;
@@ -129,13 +129,13 @@ void StepLog::tell(const InFlightStep& step, const optim::StepReport& report) {
     throw Diverged{
         fmt::format("step {}{} (epoch {}): the loss is {}{}, or go on regardless with "
                     "on_divergence=continue",
-                    step.iteration, run_.learners.whose(step.phase), run_.state.epoch, loss,
+                    step.iteration, run_.learners.phase_suffix(step.phase), run_.state.epoch, loss,
                     advice_on_divergence(step, report))};
   if (config.precision.is_fp32() && report.consecutive_skips >= config.precision.max_skips)
     throw Diverged{fmt::format(
         "step {}{}: {} steps in a row were skipped (precision.max_skips): their gradients are not "
         "finite; try a lower optimizer.lr, schedule.warmup_steps or clip_norm",
-        step.iteration, run_.learners.whose(step.phase), report.consecutive_skips)};
+        step.iteration, run_.learners.phase_suffix(step.phase), report.consecutive_skips)};
   if (const auto& error = run_.ranks.wire_error(); error && !std::exchange(told_of_wire_, true))
     run_.output.say(
         fmt::format("gradients are sent in {}: their sum is off by {:.2g} % of its norm in this step",

@@ -27,7 +27,7 @@ void Trainer::check_outcome(Session& session) {
         report.applied == 0)
       result.failure =
           fmt::format("all {} steps{} were skipped, the last at a loss scale of {}: nothing was learnt",
-                      report.attempted, learners_->whose(phase), report.loss_scale);
+                      report.attempted, learners_->phase_suffix(phase), report.loss_scale);
   }
   if (!result.failure.empty()) {
     result.status = TrainStatus::failed;
@@ -52,7 +52,7 @@ std::optional<std::string> Trainer::divergence(const Session& session) {
     const optim::StepReport report = step.synchronize();
     if (step.scaler().options().moves() || report.skipped <= report.applied) continue;
     return fmt::format("{} of {} steps{} were skipped, their gradients were not finite{}{}", report.skipped,
-                       report.attempted, learners_->whose(phase), kAdvice,
+                       report.attempted, learners_->phase_suffix(phase), kAdvice,
                        report.loss_scale > 1.0 ? ", or a lower static scale" : "");
   }
   return {};
@@ -83,7 +83,7 @@ void Trainer::end(Session& session) {
     const optim::StepReport report = (*learners_)[phase].step->synchronize();
     if (report.skipped > 0)
       session.output.say(fmt::format("{} of {} steps{} were skipped: their gradients were not finite",
-                                     report.skipped, report.attempted, learners_->whose(phase)));
+                                     report.skipped, report.attempted, learners_->phase_suffix(phase)));
     event.applied = phase == 0 ? report.applied : std::min(event.applied, report.applied);
     event.skipped += report.skipped;
   }

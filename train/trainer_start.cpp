@@ -156,7 +156,7 @@ std::string Trainer::dry_run() {
   for (std::size_t phase = 0; phase < learners_->size(); ++phase) {
     if (batch->samples == 0) break;  // a part for which none are left
     const RandomNumbers random{.seed = static_cast<std::uint64_t>(config_.seed)};
-    losses += fmt::format("{}loss{} {}", phase == 0 ? "" : ", ", learners_->whose(phase),
+    losses += fmt::format("{}loss{} {}", phase == 0 ? "" : ", ", learners_->phase_suffix(phase),
                           decimal_text(loss_of_phase(*task_, phase, *batch, random).item(), 4));
     autocast.finish();
     (*learners_)[phase].step->clear();
