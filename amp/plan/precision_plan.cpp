@@ -1,8 +1,8 @@
 #include "amp/plan/precision_plan.h"
 
 #include <algorithm>
+#include <array>
 
-#include "amp/plan/cast_rules.h"
 #include "core/error.h"
 #include "core/printable.h"
 #include "files/digest.h"
@@ -13,10 +13,23 @@ namespace {
 
 constexpr std::string_view kAgain = "make it again: tandem plan CONFIG";
 constexpr std::size_t kShownName = 60;  // bytes of a phase's
+constexpr std::array<const char*, 5> kHowNames = {"kernel", "store", "load", "copy", "once"};
 
 DType type_of(bool low, DType lower) { return low ? lower : DType::f32; }
 
-// Casts as they are made, what is rounded on its way to memory included.
+// Whether op `index` computes f32 results and stores them in 16 bits: an op that always computes in f32, or
+// one with data of another type than its results.
+bool rounds_results(const Graph& graph, const Assignment& assignment, std::size_t index) {
+  const Op& op = graph.ops[index];
+  if (op.kind != Kind::op || op.view || !assignment[index].out) return false;
+  if (op.rule == CastRule::fp32 || op.rule == CastRule::banned || !reads_data(op)) return true;
+  return std::ranges::any_of(op.reads, [&](const Read& read) {
+    return read.role == Role::data &&
+           !(is_product(op) ? assignment[index].operands : assignment[static_cast<std::size_t>(read.op)].out);
+  });
+}
+
+// All casts, those of results that are rounded as they are stored included.
 std::vector<PrecisionPlan::Cast> casts_of(const Graph& graph, const Assignment& assignment, DType low,
                                           bool share) {
   std::vector<PrecisionPlan::Cast> casts;
@@ -29,10 +42,8 @@ std::vector<PrecisionPlan::Cast> casts_of(const Graph& graph, const Assignment& 
     if (op.kind == Kind::input && !gradient) how = How::once;
     casts.push_back({op.key, cast.result, type_of(cast.low, low), cast.consumers, cast.ns, how});
   }
-  const TypedGraph nodes = typed(graph, assignment, low);
-  for (const TypedNode& node : nodes.nodes) {
-    if (!node.rounds) continue;
-    const auto index = static_cast<std::size_t>(node.op);
+  for (std::size_t index = 0; index < graph.ops.size(); ++index) {
+    if (!rounds_results(graph, assignment, index)) continue;
     for (std::size_t r = 0; r < readers[index].size(); ++r) {
       const Readers& of = readers[index][r];
       const auto consumers = static_cast<int>(of.products.size() + of.views.size()) + of.others;
@@ -51,6 +62,14 @@ std::string joined_reads(const Graph& graph, const Op& op) {
 
 }  // namespace
 
+const char* name_of(How how) { return kHowNames[static_cast<std::size_t>(how)]; }
+
+std::optional<How> how_from_name(std::string_view name) {
+  const auto found = std::ranges::find(kHowNames, name);
+  if (found == kHowNames.end()) return std::nullopt;
+  return static_cast<How>(found - kHowNames.begin());
+}
+
 std::string phase_suffix(const PrecisionPlan& plan) {
   return plan.model.phase == PrecisionPlan::Model{}.phase
              ? ""
@@ -60,6 +79,7 @@ std::string phase_suffix(const PrecisionPlan& plan) {
 PrecisionPlan plan_of(const Graph& graph, const Assignment& assignment, const std::vector<Why>& reasons,
                       DType low, bool share, const std::vector<bool>& measured) {
   check(graph, assignment);
+  ensure(is_16bit(low), "plan", "the lower type is {}, expected f16 or bf16", name_of(low));
   ensure(reasons.size() == graph.ops.size() && measured.size() == graph.ops.size(), "plan",
          "{} reasons and {} sources of prices for {} ops", reasons.size(), measured.size(), graph.ops.size());
   PrecisionPlan plan{.dtype = low, .share = share};

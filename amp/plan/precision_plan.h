@@ -13,7 +13,6 @@
 #include "amp/plan/cost.h"
 #include "amp/plan/prediction.h"
 #include "amp/plan/rules.h"
-#include "amp/plan/typed_graph.h"
 #include "core/dtype.h"
 
 namespace tandem::amp::plan {
@@ -24,6 +23,18 @@ struct ArmTimes {
 
   bool operator==(const ArmTimes&) const = default;
 };
+
+// The place of a cast.
+enum class How : std::uint8_t {
+  kernel,        // a kernel of its own, on the tape
+  store,         // the store of the op that computes the tensor
+  load,          // the load of the op that reads it
+  working_copy,  // the update of a parameter, once a step
+  once,          // an input of the step, once for each version of its storage
+};
+// "kernel", "store", "load", "copy", "once".
+const char* name_of(How how);
+std::optional<How> how_from_name(std::string_view name);
 
 struct PrecisionPlan {
   static constexpr int kVersion = 1;

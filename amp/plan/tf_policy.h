@@ -1,10 +1,9 @@
-// Two policies that decide by lists alone: colours, TensorFlow's rewrite of a graph
-// (tensorflow/core/grappler/optimizers/auto_mixed_precision.cc), and growth, Alibaba PAI's
-// (amp/plan/pai_policy.h).
+// The policy `colours`: TensorFlow's rewrite of a graph by lists of ops
+// (tensorflow/core/grappler/optimizers/auto_mixed_precision.cc).
 //
-// Colours: products are painted 16-bit. What is dangerous in 16 bits denies it to what follows, as long as
-// that is on no better list; what lies between two painted ops is painted, and then what is harmless and
-// touches painted ops. In Tandem the graph is forward's; types of backward are those of forward.
+// Products are painted 16-bit. An op that is dangerous in 16 bits denies them to the ops that follow, up to
+// the next op on the allow list. Ops between two painted ones are painted, and then harmless ops that touch
+// painted ones. Here the graph is that of forward; backward has the types of forward.
 #pragma once
 
 #include <span>
@@ -39,15 +38,5 @@ Colouring tf_policy(const Graph& graph, std::span<const ListKind> paints);
 // Painted ops compute and store in 16 bits. Views have the type of what they are views of: a cast in front of
 // a view stands behind it then.
 Assignment painted_types(const Graph& graph, const std::vector<bool>& painted);
-
-// The casts of such a graph where every op is given its own type: one for each result whose readers want
-// another. This is what those frameworks pay; kernels that read either type need none but operands'.
-struct EdgeCast {
-  int op = -1, result = 0;
-  bool low = false;  // to 16 bits
-
-  bool operator==(const EdgeCast&) const = default;
-};
-std::vector<EdgeCast> edge_casts(const Graph& graph, const std::vector<bool>& painted);
 
 }  // namespace tandem::amp::plan

@@ -42,6 +42,30 @@ GraphMaker drawn(const std::string& text) {
   return g;
 }
 
+// A cast that a framework needs whose ops all want data in their own type: one for each result that a reader
+// wants in the other type.
+struct EdgeCast {
+  int op = -1;
+  bool low = false;  // to 16 bits
+};
+
+std::vector<EdgeCast> edge_casts(const Graph& graph, const std::vector<bool>& painted) {
+  std::vector<std::vector<bool>> wanted;  // by op and result: some reader is of the other type
+  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+    wanted.emplace_back(graph.ops[i].results.size());
+    for (const Read& read : graph.ops[i].reads) {
+      const auto from = static_cast<std::size_t>(read.op);
+      if (read.role == Role::data && painted[i] != painted[from])
+        wanted[from][static_cast<std::size_t>(read.result)] = true;
+    }
+  }
+  std::vector<EdgeCast> casts;
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    for (std::size_t r = 0; r < wanted[i].size(); ++r)
+      if (wanted[i][r]) casts.push_back({static_cast<int>(i), !painted[i]});
+  return casts;
+}
+
 // "x→16"
 Names casts_of(const GraphMaker& g, const std::vector<bool>& painted) {
   Names names;
