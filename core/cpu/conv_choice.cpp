@@ -48,28 +48,14 @@ bool direct_filter_can(const Convolution& p) {
   return p.kernel_width * p.channels <= 2 * kPanelChannels && o.dilation[1] == 1;
 }
 
-// ---- where they are the better choice
-//
-// bench_convolutions (docs/cpu.md) measures the figures anew. They are GFLOP/s of two Zen 5 cores by the
-// definition's FLOPs, batch 128, at 56 pixels and from 256 channels on 16. The cores do about 530 in f32,
-// 1050 with bf16 products, and at level v3, here AVX2, 265.
+// ---- where they are the better choice: bench/CONVOLUTIONS.md has the figures behind every bound
 
 bool is_strided(const Convolution& p) { return !is_dense(p); }
 
 Index channel_pairs(const Convolution& p) { return p.channels * p.out_channels; }
 
-// f32, the better of library and direct → winograd; forward, input gradient, filter gradient:
-//   AVX-512  16→16@28   401 → 482   392 → 483   458 → 391    AVX2   235 → 338   233 → 336   202 → 304
-//            32→32@14   468 → 714   468 → 719   401 → 517           221 → 389   224 → 395   214 → 308
-//            64→64@7    493 → 613   469 → 620   394 → 507           240 → 331   239 → 339   224 → 312
-//            64→64@56   494 → 725   470 → 690                       248 → 484   249 → 487   234 → 438
-//           256→256@14  510 → 922   511 → 915   461 → 822           253 → 507   258 → 510   241 → 502
-//           512→512@7   488 → 478   487 → 539   462 → 283           228 → 283   268 → 323
-// 16 bits are widened on the way and gain as much; f16 filter gradient 16→16@28 418 → 480.
-// Filter gradients by one AVX-512 core: 16→16@28 253 → 199, 16→32@14 205 → 214, @64 152 → 237, @150 163 →
-// 261. A filter gradient has 16 sums a thread for every pair of channels, which are to stay small and be
-// added to often; with many the sums leave the caches. Two Zen 3 cores, AVX2, direct → winograd: 256→512@14
-// 180 → 219, 512→512@14 177 → 183, @7 177 → 130, batch 4 180 → 94.
+// A filter gradient has 16 sums a thread for every pair of channels: they must fit the caches and be added to
+// often.
 bool winograd_suits(Pass pass, const Convolution& p, DType dtype, const ConvMachine& machine) {
   if (!winograd_can(p)) return false;
   const bool of_input = pass == Pass::input_gradient;
@@ -86,18 +72,8 @@ bool winograd_suits(Pass pass, const Convolution& p, DType dtype, const ConvMach
   return 2 * 4 * tiles <= 3 * height * width;
 }
 
-// f32, forward and input gradient (library → here), 3×3 unless said:
-//   AVX-512  16→32@28/2  292 → 386   153 → 395   1×1  179 → 112    29 →  97   2×2/2  16→32@64  127 → 307
-//            32→64@14/2  270 → 374   229 → 438   1×1  203 → 210    53 → 162          32→64@32  207 → 347
-//           128→128@56/2 219 → 211    one core 206 → 220            7×7/2  3→64@224  444 → 478
-//           256→256@28/2 468 → 447   419 → 475   1×1 512→1024@28/2 421 → 394   394 → 408
-//   AVX2     16→32@28/2  158 → 215   141 → 223   1×1   47 → 119    31 →  91   2×2/2  16→32@64  130 → 206
-//            32→64@14/2  171 → 192   167 → 198   1×1  116 → 154    66 →  99          64→128@16 193 → 211
-//           128→128@56/2 241 → 228   220 → 239   1×1 512→1024@28/2 231 → 208   196 → 204
-// At stride 1 the library runs at 85 to 95 % of the cores from 64 channels on. With the filters of many
-// channels an own tile of seven pixels waits for weights: one Xeon core (Emerald Rapids), batch 8, input
-// gradients library → here 1×1 256→512@56/2 120 → 90, 512→1024@28/2 124 → 114, 1024→2048@14/2 100 → 86, 3×3
-// 256→256@28/2 120 → 130, 512→512@14/2 118 → 80.
+// At stride 1 the library runs at 85 to 95 % of the cores from 64 channels on. With many channels an own tile
+// of seven pixels waits for weights.
 bool direct_suits_f32(Pass pass, const Convolution& p, Level level) {
   if (is_pointwise(p) && is_dense(p)) return false;
   const Index channels = channel_pairs(p);
@@ -120,15 +96,6 @@ bool direct_suits(Pass pass, const Convolution& p, DType dtype, const ConvMachin
   return direct_suits_f32(pass, p, machine.level);
 }
 
-// f32 (library or product → here), 3×3 unless said:
-//   AVX-512  16→16@28   458 → 362   16→32@28/2 308 → 326   32→64@14/2  236 → 340   128→128@56/2 103 → 201
-//           256→256@28/2 275 → 439  512→512@7  462 → 429   7×7/2 3→64@224 291 → 295   1→16@28  205 → 55
-//       1×1  64→64@56   237 → 256   256→64@56  157 → 154   512→256@28   394 → 409   1024→512@14 392 → 413
-//            16→32@28/2  94 → 116    32→64@14/2 134 → 153  1024→2048@14/2 445 → 432  512→2048@7 421 → 420
-//   AVX2     16→32@28/2 152 → 187   32→64@14/2 146 → 208   128→128@56/2 132 → 223   512→512@7   201 → 241
-//       1×1  64→64@56   185 → 178   256→64@56  225 → 190    64→256@56   235 → 199   512→256@28  216 → 216
-//          1024→256@14  210 → 221   256→1024@14 222 → 213   512→2048@7  245 → 228
-//            16→32@28/2 113 →  96    32→64@14/2 144 → 117   512→1024@28/2 229 → 227
 bool direct_filter_suits_f32(const Convolution& p, Level level) {
   if (is_pointwise(p)) {
     return channel_pairs(p) < 1024 * 1024 &&
@@ -143,16 +110,8 @@ bool direct_filter_suits(const Convolution& p, DType dtype, Level level) {
   return dtype != DType::f32 || direct_filter_suits_f32(p, level);  // the library would need widened copies
 }
 
-// Depthwise, f32 at level v3, one Zen 3 core, images in the third cache, GFLOP/s (library → here); forward,
-// input gradient, filter gradient:
-//   3×3   16@112    28 → 20     30 → 18     25 → 21       5×5    72@56/2  15 → 16    13 → 10   3.3 → 16
-//         64@112/2  10 → 8       7 → 4      11 → 13             120@28    24 → 24    23 → 22   4.3 → 32
-//         72@56     22 → 14     24 → 14     10 → 19             672@20    32 → 44    31 → 39   5.0 → 34
-//        240@28/2    5 → 8       9 → 6       8 → 10             672@20/2  10 → 14    16 → 13   3.0 → 13
-//        480@14     13 → 16     15 → 18      9 → 17             960@10    21 → 27    22 → 26   3.1 → 18
-//        672@14     18 → 17     22 → 19     11 → 17
-// The library reads f32 where it lies; a copy of few channels costs as much as their products. 16 bits, which
-// it would need widened, are 10 to 90 % faster here.
+// The library reads f32 in place, and own kernels copy: with few channels a copy costs as much as the
+// products.
 bool depthwise_suits(Pass pass, const Convolution& p, DType dtype) {
   if (dtype != DType::f32) return true;
   const bool few_taps = p.kernel_height * p.kernel_width <= 9;
@@ -175,28 +134,9 @@ std::optional<ConvAlgorithm> own_kernel(Pass pass, const Convolution& p, DType d
   return suits ? std::optional(ConvAlgorithm::direct) : std::nullopt;
 }
 
-// Whether bf16 is the library's or, in a gradient of a wide 1×1 filter, the product's, which multiply it in
-// hardware. With AMX the library is faster by several times; without bf16 products it is not asked. With
-// AVX512-BF16 own kernels do the same products (library or product → own), and what is not theirs is at 85 to
-// 95 % of the cores in the library:
-//   filter gradient  16→16@28  479 → 699   16→32@28/2 267 → 637   32→32@14  558 → 718
-//                    64→64@7   486 → 651   64→64@56   346 → 411  128→128@28 830 → 816
-//                   256→256@14 830 → 890  512→512@7   576 → 661
-//               1×1  64→64@56  502 → 535  512→128@28  577 → 661 1024→512@14 709 → 800
-//                  2048→512@7  831 → 828   32→64@14/2 210 → 224 1024→2048@14/2 874 → 702
-//   input gradient   16→16@28  707 → 752   32→32@14   849 → 914   64→64@7   844 → 841
-//                   128→128@28 978 → 934   16→32@28/2 231 → 533   32→64@14/2 391 → 743
-//                   256→256@28/2 847 → 932
-//               1×1  16→32@28/2 63 → 117   64→64@56   866 → 566  512→2048@7 647 → 839
-//   forward          16→16@28  708 → 739   32→32@14   879 → 925   64→64@7   904 → 822
-//                   128→128@28 987 → 936   16→32@28/2 761 → 776   32→64@14/2 614 → 825
-//                   128→128@56/2 425 → 411
-//             2×2/2  16→32@64  286 → 495   64→128@16  492 → 761
-//               1×1  64→64@56  866 → 554  2048→512@7  718 → 798
-// Forward of one channel and stride 2, one core: 1→16@64 69 → 77, @128 62 → 69, @300 35 → 75. Input gradients
-// of wide images seem slower here alone, 16→32@64 370 → 314, but not in a step: 1.005 and 1.009 of
-// ssd_small's. In its filter gradients the library's threads wait for each other by spinning: beside another
-// busy process some take hundreds of times as long.
+// Whether bf16 is left to the library or, for a gradient of a wide 1×1 filter, to the product: both multiply
+// bf16 in hardware. With AMX the library is several times as fast. With AVX512-BF16 own kernels do the same
+// products, and the library is ahead where it runs at 85 to 95 % of the cores.
 bool leaves_bf16_to_library(Pass pass, const Convolution& p, const ConvMachine& machine) {
   if (!machine.library_bf16 || is_depthwise(p)) return false;
   if (machine.level == Level::amx) return true;
@@ -321,16 +261,6 @@ bool is_pointwise(const Convolution& p) {
          p.options.groups == 1;
 }
 
-// GFLOP/s of two Zen 5 cores, the better of library and direct → product; forward, input gradient, filter
-// gradient, batch 64, of the last batch 16:
-//   AVX-512 f32   128→1@4k4  2.5 → 10    5.3 → 11   1.7 → 6.7    128→112@4k4  42 → 165    46 → 156   109 →
-//   154
-//           bf16             3.0 → 6.6   9.9 → 20   1.0 → 16                  59 → 338    75 → 312   102 →
-//           286 f32   128→100@4k4 29 → 144    45 → 155   35 → 148    512→256@7k7  36 → 104   105 → 115    46
-//           → 68 bf16              47 → 245    71 → 293   27 → 266                 49 → 201   118 → 103    46
-//           → 101
-//   AVX2    f32   128→112@4k4 45 → 155    28 → 89    59 → 90     512→256@7k7  22 → 83    9.7 → 83     25 → 75
-// 16 bits that are widened gain as much as f32.
 bool covers_image(const Convolution& p) {
   return p.kernel_height * p.kernel_width > 1 && p.kernel_height == p.height && p.kernel_width == p.width &&
          p.out_height == 1 && p.out_width == 1 && p.options.padding == std::array<Index, 2>{0, 0} &&
