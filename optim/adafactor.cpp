@@ -20,19 +20,23 @@ Tensor root_mean_square(const Tensor& x) { return sqrt(mean(square(x))); }
 
 const OptimizerRegistry::Entry& Adafactor::entry() {
   static const OptimizerRegistry::Entry entry = optimizer_entry<Adafactor, AdafactorOptions>(
-      {.name = "adafactor", .help = "squares of a matrix kept by rows and columns", .lr = 1e-2},
+      {.name = "adafactor",
+       .help = "second moments of matrices factored into row and column means",
+       .lr = 1e-2},
       [](options::Describe<AdafactorOptions>& keys) {
-        keys.key("beta1", &AdafactorOptions::beta1, "decay of the mean of updates; 0: none is kept",
+        keys.key("beta1", &AdafactorOptions::beta1, "decay of the running mean of updates; 0: no mean",
                  {.min = 0.0, .max = 1.0, .open_max = true})
             .key("beta2_decay", &AdafactorOptions::beta2_decay,
-                 "in update t the mean of squares keeps 1 - t^-beta2_decay of itself",
+                 "in update t the running mean of squares decays by 1 - t^-beta2_decay",
                  {.min = 0.0, .max = 1.0})
-            .key("eps1", &AdafactorOptions::eps1, "least root mean square that gradients are divided by",
-                 {.min = 0.0, .max = 1.0})
+            .key("eps1", &AdafactorOptions::eps1,
+                 "lower bound on the root mean square that divides the gradient", {.min = 0.0, .max = 1.0})
             .key("eps2", &AdafactorOptions::eps2,
-                 "least root mean square of a weight that scale_parameter takes", {.min = 0.0, .max = 1.0})
+                 "lower bound on the root mean square of a weight in scale_parameter",
+                 {.min = 0.0, .max = 1.0})
             .key("clip_threshold", &AdafactorOptions::clip_threshold,
-                 "greatest root mean square of an update of a weight; 0: any", {.min = 0.0, .max = 1e6})
+                 "upper bound on the root mean square of a weight's update; 0: none",
+                 {.min = 0.0, .max = 1e6})
             .key("relative_step", &AdafactorOptions::relative_step,
                  "learning rate of at most 1/√t in update t")
             .key("scale_parameter", &AdafactorOptions::scale_parameter,
@@ -57,7 +61,7 @@ std::vector<StateTensor> Adafactor::state_of(const Entry& entry) const {
   return state;
 }
 
-// The estimate of the mean of squared gradients, of which the share `fresh` is of this gradient.
+// Estimate of the mean of squared gradients; this gradient enters with weight `fresh`.
 Tensor Adafactor::square_of(UpdatedParameter& p, const Tensor& gradient, const Tensor& fresh) const {
   const auto moved = [&](const char* name, const Tensor& to) {
     const Tensor value = lerp(p.state(name), to, fresh);

@@ -7,7 +7,7 @@ namespace tandem::optim {
 
 const OptimizerRegistry::Entry& Adagrad::entry() {
   static const OptimizerRegistry::Entry entry = optimizer_entry<Adagrad, AdagradOptions>(
-      {.name = "adagrad", .help = "gradients over the root of all their squares", .lr = 1e-2},
+      {.name = "adagrad", .help = "gradient divided by the root of the sum of all its squares", .lr = 1e-2},
       [](options::Describe<AdagradOptions>& keys) {
         keys.key("eps", &AdagradOptions::eps, "added to the denominator",
                  {.min = 0.0, .max = 1.0, .keyword = "auto"})

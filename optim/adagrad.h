@@ -12,7 +12,7 @@ namespace tandem::optim {
 struct AdagradOptions {
   std::optional<double> lr{};  // 1e-2 when neither this nor a schedule is given
   double lr_decay = 0.0;
-  double initial_accumulator = 0.0;  // of s
+  double initial_accumulator = 0.0;  // first value of s
   double eps = 1e-10;
   double weight_decay = 0.0;
   Sparse sparse = Sparse::exact;

@@ -6,7 +6,7 @@ namespace tandem::optim {
 
 const OptimizerRegistry::Entry& Adam::entry() {
   static const OptimizerRegistry::Entry entry = optimizer_entry<Adam, AdamOptions>(
-      {.name = "adam", .help = "adaptive moments; weight decay in the gradient", .lr = 1e-3},
+      {.name = "adam", .help = "adaptive moments; weight decay added to the gradient", .lr = 1e-3},
       describe_adam<AdamOptions>);
   return entry;
 }

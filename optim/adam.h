@@ -3,8 +3,8 @@
 //   m ← β1·m + (1-β1)·g
 //   v ← β2·v + (1-β2)·g²
 //   w ← w - lr·m/(1-β1^t) / (√v/√(1-β2^t) + eps)
-// amsgrad takes the running maximum of v in its place (Reddi, Kale and Kumar, "On the convergence of Adam and
-// beyond", ICLR 2018).
+// amsgrad replaces v by its running maximum (Reddi, Kale and Kumar, "On the convergence of Adam and beyond",
+// ICLR 2018).
 #pragma once
 
 #include "optim/optimizer.h"

@@ -1,4 +1,4 @@
-// What Adam, AdamW and LAMB have in common.
+// Keys shared by Adam, AdamW and LAMB.
 #pragma once
 
 #include "core/kernels/update.h"
@@ -19,7 +19,7 @@ void describe_eps(options::Describe<Options>& keys) {
   keys.key("eps", &Options::eps, "added to the denominator", {.min = 0.0, .max = 1.0, .keyword = "auto"});
 }
 
-// The keys of Adam and AdamW.
+// Keys of Adam and AdamW.
 template <class Options>
 void describe_adam(options::Describe<Options>& keys) {
   describe_betas(keys);

@@ -1,4 +1,4 @@
-// The optimizers that Tandem has; each describes its own (`entry`). docs/add-an-optimizer.md
+// Registry entries of the built-in optimizers. docs/add-an-optimizer.md
 #pragma once
 
 #include "autograd/op.h"

@@ -9,7 +9,7 @@ namespace tandem::optim {
 const options::Schema& AveragingOptions::schema() {
   static const options::Schema schema = options::Describe<AveragingOptions>().key(
       "patience", &AveragingOptions::patience,
-      "averaging begins when an evaluation is worse than the best of all before it but the last so many",
+      "averaging begins when an evaluation is worse than the best one before the last so many evaluations",
       {.min = 0, .max = 1e6});
   return schema;
 }

@@ -27,14 +27,14 @@ void Ema::start(const Tensor& statistics) {
 }
 
 void Ema::begin(std::int64_t applied) {
-  ensure(uniform(), "ema", "an exponential average has no beginning but its start");
+  ensure(uniform(), "ema", "begin() is for uniform averages; an exponential average begins with start()");
   if (begun_ >= 0) return;
   begun_ = applied;
-  // The first move goes all the way, which is exact between neighbours only.
+  // The first update would move by the whole difference, which is exact only between neighbouring floats.
   start(statistics_);
 }
 
-// The mean of k values is that of k − 1 moved by a k-th of the way to the last.
+// The mean of k values is the mean of k − 1 values moved by 1/k of the way to the last.
 void Ema::update(const Tensor& state, std::int64_t applied) {
   if (!follows()) return;
   AverageRule rule{.decay = options_.decay, .warm_up = options_.warm_up};

@@ -1,12 +1,10 @@
-// Ema: exponential moving averages of the masters and of the running statistics, in f32.
+// Ema: exponential moving averages of the masters and of the running statistics, in f32. With `uniform`:
+// their plain mean over all steps since begin(), the averaging of ASGD.
 //
-// Or, with `uniform`, their plain mean over all steps since begin(), the averaging of ASGD.
-//
-// Updated when a step commits, never by a skipped one. Evaluation with the averages:
+// The averages are updated when a step commits; a skipped step leaves them. Evaluation with the averages:
 //   { optim::Ema::Scope averaged(*step.ema());  evaluate(model); }
-// The averages start as the values at `start` (Polyak and Juditsky, "Acceleration of stochastic
-// approximation by averaging", 1992; the warm-up of the decay is that of TensorFlow's
-// ExponentialMovingAverage).
+// The averages start as the values at `start` (Polyak and Juditsky, "Acceleration of stochastic approximation
+// by averaging", 1992; the warm-up of the decay is that of TensorFlow's ExponentialMovingAverage).
 #pragma once
 
 #include "core/step_state.h"
@@ -17,50 +15,49 @@ namespace tandem::optim {
 struct EmaOptions {
   double decay = 0.999;
   bool warm_up = true;   // see AverageRule
-  bool uniform = false;  // the mean since begin(), whatever `decay` says
+  bool uniform = false;  // the mean since begin(); ignores `decay`
 };
 
 class Ema {
  public:
-  // `statistics`: elements of the live statistics. Throws UserError unless 0 <= decay < 1.
+  // `statistics`: number of elements of the live statistics. Throws UserError unless 0 <= decay < 1.
   Ema(const FlatBuffers& buffers, Index statistics, const EmaOptions& options);
   Ema(const Ema&) = delete;
   Ema& operator=(const Ema&) = delete;
 
-  // Begins with the masters as they are and with `statistics`, the live ones as one flat f32 tensor, absent
-  // when there are none. Asks for no memory.
+  // Copies the current masters and `statistics`, the live ones as one flat f32 tensor (absent when there are
+  // none). Allocates nothing.
   void start(const Tensor& statistics);
 
-  // Of a uniform mean: it is of what the steps from now on leave, after `applied` ones. Nothing where it
-  // began before.
+  // Begins a uniform mean over the steps after the first `applied` ones. No effect after the first call.
   void begin(std::int64_t applied);
   bool uniform() const { return options_.uniform; }
-  // Whether there are averages after `applied` steps: not of a uniform mean before the first one that follows
+  // Whether averages exist after `applied` steps. A uniform mean has none before the first step after
   // begin().
   bool active(std::int64_t applied) const { return !uniform() || (follows() && applied > begun_); }
   // Whether steps change the averages.
   bool follows() const { return !uniform() || begun_ >= 0; }
-  // The applied steps at begin(); -1: that was not called. For files.
+  // Applied steps at begin(), or -1 before it. Saved in checkpoints.
   std::int64_t& begun() { return begun_; }
 
-  // Follows what the step in `state` (a StepState in device memory) left. Of a uniform mean, `applied` are
-  // the applied steps with this one, if it is.
+  // Adds the result of the step in `state` (a StepState in device memory). `applied`, used by a uniform mean
+  // only, counts this step if it is applied.
   void update(const Tensor& state, std::int64_t applied = 0);
 
-  // Laid out as the masters and as the live statistics.
+  // In the layout of the masters and of the live statistics.
   const Tensor& average() const { return average_; }
   const Tensor& average_statistics() const { return average_statistics_; }
-  // Whether the model holds the averages now.
+  // Whether the model currently holds the averages.
   bool swapped_in() const { return swapped_in_; }
 
-  // The model's weights and statistics are the averages within the scope and exactly what they were after it.
-  // Throws UserError inside another scope of the same Ema. Where a device fails to put them back, the model
-  // keeps the averages and swapped_in() stays: a step refuses to train it then.
+  // Within the scope the model's weights and statistics are the averages; afterwards they are restored
+  // exactly. Throws UserError inside another scope of the same Ema. If the device fails to restore them, the
+  // model keeps the averages, swapped_in() stays true, and a step refuses to train it.
   class Scope {
    public:
     explicit Scope(Ema& ema);
-    ~Scope();  // leaves; an error of the device is not told
-    // Ends the scope before its time, once. Throws VendorError when the device fails.
+    ~Scope();  // leaves; ignores device errors
+    // Ends the scope early, once. Throws VendorError when the device fails.
     void leave();
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
@@ -69,7 +66,7 @@ class Ema {
     void leave_if_possible() noexcept;
 
     Ema& ema_;
-    Tensor masters_, statistics_;  // what is put back; absent when that has been done
+    Tensor masters_, statistics_;  // the values to restore; absent once restored
   };
 
  private:

@@ -13,7 +13,7 @@ FlatBuffers::FlatBuffers(const std::vector<Parameter>& parameters) {
   for (auto p = parameters.rbegin(); p != parameters.rend(); ++p) {
     if (!p->trainable()) continue;
     require(p->value().dtype() == DType::f32, "step",
-            "parameter {} is {}; masters are f32: build the model in f32, precision is chosen by a policy",
+            "parameter {} is {}; masters are f32: build the model in f32; the policy chooses the precision",
             p->name(), to_string(p->value()));
     const Parameter& first = slots_.empty() ? *p : slots_[0].parameter;
     require(p->value().device() == first.value().device(), "step",

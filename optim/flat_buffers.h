@@ -1,16 +1,15 @@
-// The flat f32 buffers of a training step: masters, gradients and moments of all trainable parameters, one
-// buffer each, at fixed addresses.
+// Flat f32 buffers of a training step: masters, gradients and moments of all trainable parameters, one buffer
+// each, at fixed addresses.
 //
-// Parameters lie in reverse registration order, which is about the order their gradients are completed in.
-// Every range starts on a 64-byte boundary; the gaps are zero and stay zero.
+// Parameters lie in reverse registration order, which is about the order in which their gradients become
+// complete. Every range starts on a 64-byte boundary; the gaps are zero and stay zero.
 //
-// Tables of which a step touches few rows (embeddings) keep their place, and have marks besides: a byte a
-// row, set by the op that adds to the row (Leaf::set_gradient_buffer). What a table of sorted unique ids,
-// sums of rows and their count would say is there: the marks are the ids, in order and once each, the sums
-// lie in the buffer, and nothing has to be sorted, counted or read back from the device. The buffer holds the
-// dense gradient at any time, so whoever does not know of marks (a clipping of one's own, a checkpoint in the
-// middle of a step, statistics of gradients) reads what it always read; passes that do know leave unmarked
-// rows out. Only memory is not saved: 4·V·E bytes, as much as the masters have.
+// Sparsely updated tables (embeddings) keep their place and also have row marks: one byte a row, set by the
+// op that adds to the row (Leaf::set_gradient_buffer). Marks replace a list of sorted unique row ids with
+// sums: nothing is sorted, counted or read back from the device. The buffer always holds the dense gradient,
+// so readers that ignore marks (custom clipping, a checkpoint within a step, gradient statistics) work
+// unchanged; passes that use them skip unmarked rows. Marks save no memory: the table's gradient takes 4·V·E
+// bytes, as much as its masters.
 #pragma once
 
 #include <string>
@@ -25,19 +24,17 @@ class FlatBuffers {
   struct Slot {
     Parameter parameter;
     Index first = 0, count = 0;  // elements
-    Tensor marks{};              // of a table's rows, u8 [V]; absent where all rows take part in every step
+    Tensor marks{};              // row marks of a table, u8 [V]; absent: all rows take part in every step
   };
 
-  // Buffers for the trainable ones among `parameters` (in registration order), which stay where they are
-  // until `attach`. Throws UserError when there is none, when one is not f32, or when they are on several
-  // devices.
+  // Allocates buffers for the trainable ones among `parameters` (in registration order); the parameters move
+  // in `attach`. Throws UserError when none is trainable, one is not f32, or they are on several devices.
   explicit FlatBuffers(const std::vector<Parameter>& parameters);
 
-  // The rows of slot number `slot`, a parameter [V,E], are marked from attach() on, which it precedes.
+  // Enables row marks for slot number `slot`, a parameter [V,E]. Call before attach().
   void mark_rows_of(std::size_t slot);
 
-  // Moves the parameters into the buffers; values are kept, gradients are dropped. Asks for no memory of the
-  // device.
+  // Moves the parameters into the buffers; keeps values, drops gradients. Allocates no device memory.
   void attach();
 
   const std::vector<Slot>& slots() const { return slots_; }
@@ -46,12 +43,13 @@ class FlatBuffers {
   const Tensor& masters() const { return masters_; }
   const Tensor& gradients() const { return gradients_; }
 
-  // Another buffer of the same layout, zero.
+  // Another zeroed buffer of the same layout.
   Tensor make(MemoryKind kind) const;
-  // The part of `buffer` that belongs to a slot, in the shape of its parameter.
+  // The slot's range of `buffer`, in the shape of its parameter.
   Tensor range(const Tensor& buffer, const Slot& slot) const;
 
-  // Throws UserError when a parameter was moved elsewhere since, as a second step over the same module does.
+  // Throws UserError when a parameter has moved elsewhere since, e.g. into a second step over the same
+  // module.
   void check_attached() const;
 
  private:

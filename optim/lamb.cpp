@@ -11,7 +11,7 @@ const OptimizerRegistry::Entry& Lamb::entry() {
         describe_betas(keys);
         describe_eps(keys);
         keys.key("adapt_vectors", &LambOptions::adapt_vectors,
-                 "trust ratios for biases and normalisation parameters too");
+                 "apply trust ratios to biases and normalisation parameters too");
       });
   return entry;
 }

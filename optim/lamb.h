@@ -1,8 +1,7 @@
 // LAMB (You et al., "Large batch optimization for deep learning: training BERT in 76 minutes", ICLR 2020,
-// algorithm 2 with φ the identity). m, v and t are those of optim/adam.h. For each parameter
-//   u = m/(1-β1^t) / (√v/√(1-β2^t) + eps) + weight_decay·w
+// algorithm 2 with φ the identity). m, v and t as in optim/adam.h. For each parameter
 //   w ← w - lr·‖w‖/‖u‖·u
-// The ratio of the norms is 1 where one is zero or the parameter is not adapted.
+// The ratio of the norms is 1 when one is zero or the parameter is not adapted.
 #pragma once
 
 #include "optim/optimizer.h"
@@ -14,7 +13,7 @@ struct LambOptions {
   double beta1 = 0.9, beta2 = 0.999;
   double eps = 1e-6;
   double weight_decay = 0.0;
-  bool adapt_vectors = false;  // trust ratios for biases and normalisation parameters (rank 0 and 1) too
+  bool adapt_vectors = false;  // apply trust ratios to biases and normalisation parameters (rank 0 and 1) too
   std::vector<ParameterGroup> groups{};
 };
 

@@ -9,14 +9,15 @@ const OptimizerRegistry::Entry& Lars::entry() {
   static const OptimizerRegistry::Entry entry = optimizer_entry<Lars, LarsOptions>(
       {.name = "lars", .help = "SGD with a trust ratio per layer, for large batches", .lr = 0.1},
       [](options::Describe<LarsOptions>& keys) {
-        keys.key("momentum", &LarsOptions::momentum, "share of the last update kept",
+        keys.key("momentum", &LarsOptions::momentum,
+                 "momentum factor: the share of the last update that is kept",
                  {.min = 0.0, .max = 1.0, .open_max = true, .keyword = "auto"})
             .key("eps", &LarsOptions::eps, "added to the denominator",
                  {.min = 0.0, .max = 1.0, .keyword = "auto"})
             .key("trust_coefficient", &LarsOptions::trust_coefficient, "scale of the trust ratio",
                  {.min = 0.0, .max = 1e6, .open_min = true})
             .key("adapt_vectors", &LarsOptions::adapt_vectors,
-                 "trust ratios for biases and normalisation parameters too");
+                 "apply trust ratios to biases and normalisation parameters too");
       });
   return entry;
 }

@@ -2,8 +2,8 @@
 //   ratio = trust_coefficient·‖w‖ / (‖g‖ + weight_decay·‖w‖ + eps)
 //   b ← momentum·b + lr·ratio·(g + weight_decay·w)
 //   w ← w - b
-// The ratio is 1 where a norm is zero or the parameter is not adapted. The learning rate is inside the
-// momentum, as in the paper: a change of it acts gradually.
+// The ratio is 1 when a norm is zero or the parameter is not adapted. As in the paper, the momentum includes
+// the learning rate, so a change of the rate acts gradually.
 #pragma once
 
 #include "optim/optimizer.h"
@@ -16,7 +16,7 @@ struct LarsOptions {
   double weight_decay = 0.0;
   double trust_coefficient = 1e-3;
   double eps = 0.0;
-  bool adapt_vectors = false;  // trust ratios for biases and normalisation parameters (rank 0 and 1) too
+  bool adapt_vectors = false;  // apply trust ratios to biases and normalisation parameters (rank 0 and 1) too
   std::vector<ParameterGroup> groups{};
 };
 

@@ -34,8 +34,8 @@ std::string name_of_scale(std::string_view prefix, const char* what, int index) 
                     : fmt::format("{}scaler.{}.{}", prefix, what, index);
 }
 
-// From the tensors of a saved scale, of the right types and sizes. Throws UserError for values that no scaler
-// comes to.
+// Reads a saved scale from tensors of checked types and sizes. Throws UserError for values that no scaler
+// reaches.
 ScaleState scale_state(const Tensor& counters, const Tensor& values, int index) {
   const std::vector<std::int64_t> n = counters.to_vector<std::int64_t>();
   const std::vector<double> v = values.to_vector<double>();
@@ -43,7 +43,7 @@ ScaleState scale_state(const Tensor& counters, const Tensor& values, int index) 
                       std::max({n[1], n[2], n[6], n[7]}) <= INT32_MAX;
   const auto is_scale = [](double scale) { return std::isfinite(static_cast<float>(scale)) && scale > 0.0; };
   require(counts && is_scale(v[0]) && is_scale(v[1]), "scaler",
-          "the state of scale {} is damaged: a scale of {}, next {}, or a count that cannot be", index, v[0],
+          "the state of scale {} is damaged: a scale of {}, next {}, or an impossible count", index, v[0],
           v[1]);
   ScaleState s;
   s.clean = n[0];
@@ -133,7 +133,7 @@ void LossScaler::end_iteration() {
 
 void LossScaler::update() {
   require(attached_ > 0, "scaler",
-          "update() of a scaler that no step uses: give it as StepOptions::shared_scaler");
+          "update() on a scaler that no step uses: pass it as StepOptions::shared_scaler");
   require(applied_ > 0, "scaler",
           "update() without an apply() since the last one: no gradients were checked, so nothing is known to "
           "move "

@@ -1,6 +1,6 @@
 // LossScaler: the loss scales of a training loop, in device memory.
 //
-// A Step has one of its own and moves it in apply(). Several steps (the two networks of a GAN) share one:
+// A Step has its own scaler and updates it in apply(). Several steps (the two networks of a GAN) share one:
 //
 //   optim::LossScaler scaler(optim::ScalerOptions::dynamic());
 //   optim::Step critic(*c, {&adam_c}, {.shared_scaler = &scaler});
@@ -9,7 +9,7 @@
 //   generator.backward(loss_g);  generator.apply();
 //   scaler.update();             // once an iteration, after the last apply()
 //
-// A step is skipped by itself; the scale falls when any of them overflowed.
+// Each step is skipped on its own; the scale falls when any of them overflowed.
 #pragma once
 
 #include <deque>
@@ -36,41 +36,41 @@ class LossScaler {
 
   const ScalerOptions& options() const { return options_; }
   Device device() const { return device_; }
-  // How many scales there are: 1, one for each loss, or one for each step so far.
+  // Number of scales: 1, one per loss, or one per step so far.
   int count() const { return static_cast<int>(states_.size()); }
 
-  // A scale where it lives: an f32 scalar without an edge, the seed of backward. It changes in update().
+  // A scale in device memory: a detached f32 scalar, the seed of backward. It changes in update().
   Tensor scale(int index = 0) const;
-  // Its value, and everything about it; these wait for the device.
+  // The value and the whole state of a scale; both synchronise.
   double value(int index = 0) const { return static_cast<double>(state_of(index).value); }
   ScaleState state_of(int index = 0) const;
-  // The ScaleState where it lives.
+  // The ScaleState in device memory.
   const Tensor& device_state(int index = 0) const { return states_[static_cast<std::size_t>(index)]; }
-  // Repairs gradients that carry a scale, where the options say so (FloorAction::sanitize).
+  // Repairs scaled gradients when the options ask for it (FloorAction::sanitize).
   void repair(const Tensor& gradients, std::span<const UpdateRange> ranges, int index = 0) const;
-  // Sets a scale, a power of two, and starts its counters anew.
+  // Sets a scale (a power of two) and resets its counters.
   void set(double scale, int index = 0);
 
   // Whether a step was applied since the last update.
   bool awaits_update() const { return applied_ > 0; }
-  // Ends an iteration: what the steps found since the last update moves the scales. Throws UserError when no
-  // step was applied since.
+  // Ends an iteration: the results of its steps move the scales. Throws UserError when no step was applied
+  // since the last update.
   void update();
 
-  // Everything that an interrupted run needs to go on with the same scales, under names that begin with
-  // `prefix` and "scaler.". load_state looks at those alone, and begins an iteration; it throws UserError,
-  // with nothing changed, when they or sizes differ or a value is one that no scaler comes to.
+  // State for resuming with the same scales, under names that begin with `prefix` and "scaler.". load_state
+  // reads only those names and begins an iteration. It throws UserError, with nothing changed, when names or
+  // sizes differ or a value is one that no scaler reaches.
   std::vector<NamedTensor> state(std::string_view prefix = {}) const;
   void load_state(const std::vector<NamedTensor>& state, std::string_view prefix = {});
 
  private:
   friend class Step;
-  int attach();                              // a step: the index of its scale
-  void detach();                             // the step that was attached last, which could not be made
-  void move_scales();                        // the device's part of update()
-  void end_iteration();                      // the host's
-  void forget_gathered();                    // what was told since the last update
-  void forget_losses(int count, int index);  // of those that were not finite
+  int attach();                              // registers a step; returns the index of its scale
+  void detach();                             // removes the last attached step, whose construction failed
+  void move_scales();                        // device side of update()
+  void end_iteration();                      // host side of update()
+  void forget_gathered();                    // discards results since the last update
+  void forget_losses(int count, int index);  // removes `count` non-finite losses
   void add_scale();
 
   ScalerOptions options_;

@@ -1,5 +1,5 @@
-// Weights of several axes as matrices: the first axis beside all others, the outputs of a linear layer or of
-// filters [O,KH,KW,I] beside their inputs.
+// Matrix views of weights: the first axis (outputs of a linear layer or of filters [O,KH,KW,I]) beside all
+// others (the inputs).
 #pragma once
 
 #include "core/tensor.h"

@@ -37,23 +37,24 @@ double ratio_of(MuonRate rate, const Shape& matrix) {
 
 const OptimizerRegistry::Entry& Muon::entry() {
   static const OptimizerRegistry::Entry entry = optimizer_entry<Muon, MuonOptions>(
-      {.name = "muon", .help = "orthogonal updates of matrices, AdamW for other weights", .lr = 1e-3},
+      {.name = "muon", .help = "orthogonalised updates for matrices, AdamW for other weights", .lr = 1e-3},
       [](options::Describe<MuonOptions>& keys) {
-        keys.key("momentum", &MuonOptions::momentum, "share of the last update kept",
+        keys.key("momentum", &MuonOptions::momentum, "momentum factor",
                  {.min = 0.0, .max = 1.0, .open_max = true, .keyword = "auto"})
             .key("nesterov", &MuonOptions::nesterov, "look ahead along the momentum")
-            .key("ns_steps", &MuonOptions::ns_steps, "Newton–Schulz steps, of three matrix products each",
+            .key("ns_steps", &MuonOptions::ns_steps, "Newton–Schulz steps (three matrix products each)",
                  {.min = 1, .max = 99})
-            .key("ns_dtype", &MuonOptions::ns_dtype, "type of the Newton–Schulz products")
-            .key("eps", &MuonOptions::eps, "least norm that an update is divided by",
+            .key("ns_dtype", &MuonOptions::ns_dtype, "dtype of the Newton–Schulz products")
+            .key("eps", &MuonOptions::eps, "lower bound on the norm that divides an update",
                  {.min = 0.0, .max = 1e6, .keyword = "auto"})
             .key("adjust_lr", &MuonOptions::adjust_lr,
-                 "learning rate of a matrix of R rows and C columns: original, times √max(1, R/C); "
-                 "match_rms_adamw, times 0.2·√max(R, C), so that AdamW's rates hold; spectral_unclamped, "
+                 "factor on the learning rate of a matrix [R,C]: original, √max(1, R/C); "
+                 "match_rms_adamw, 0.2·√max(R, C), which suits AdamW's rates; spectral_unclamped, "
                  "times √(R/C)")
-            .key("adapt_tables", &MuonOptions::adapt_tables, "orthogonal updates of embedding tables too")
+            .key("adapt_tables", &MuonOptions::adapt_tables,
+                 "orthogonalise the updates of embedding tables too")
             .key("adamw_lr_factor", &MuonOptions::adamw_lr_factor,
-                 "times the learning rate, for what AdamW updates", {.min = 0.0, .max = 1e6});
+                 "factor on the learning rate of weights updated by AdamW", {.min = 0.0, .max = 1e6});
         describe_betas(keys);
         keys.key("adamw_eps", &MuonOptions::adamw_eps, "added to AdamW's denominator",
                  {.min = 0.0, .max = 1.0});
@@ -96,9 +97,8 @@ void Muon::update(UpdateContext& context) const {
   }
 }
 
-// The coefficients of the quintic are Jordan's: their slope at 0 is as great as possible, and values settle
-// between about 0.7 and 1.2. On a matrix with no more rows than columns, the products are of the smaller
-// side.
+// Jordan's coefficients of the quintic: the slope at 0 is as large as possible, and values settle between
+// about 0.7 and 1.2. Transposing to no more rows than columns keeps the products on the smaller side.
 Tensor newton_schulz(const Tensor& matrix, Index steps, double eps, DType dtype) {
   constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315;
   const bool tall = matrix.size(0) > matrix.size(1);

@@ -1,18 +1,18 @@
 // Muon (Jordan et al., "Muon: an optimizer for hidden layers in neural networks", 2024), as PyTorch defines
-// it. A weight of two axes or more is a matrix [R,C], its first axis beside the others; for it
+// it. A weight of two axes or more is a matrix [R,C] (its first axis beside the others), updated by
 //   m ← momentum·m + (1-momentum)·g
 //   d = (1-momentum)·g + momentum·m with nesterov, else m
 //   w ← w·(1 - lr·weight_decay) - lr·ratio·NS(d)
-// NS is a Newton–Schulz iteration of three matrix products a step, which takes the singular values of d/‖d‖
-// to about one. Vectors, embedding tables, and weights of a group with "adapt": false (the last layer, as a
-// rule) are updated by AdamW (optim/adamw.h), as Jordan's own `MuonWithAuxAdam` does.
+// NS is a Newton–Schulz iteration (three matrix products a step) that brings the singular values of d/‖d‖
+// close to one. AdamW (optim/adamw.h) updates vectors, embedding tables, and weights of a group with "adapt":
+// false (usually the last layer), as in Jordan's `MuonWithAuxAdam`.
 #pragma once
 
 #include "optim/optimizer.h"
 
 namespace tandem::optim {
 
-// The ratio of the learning rate to that of a matrix [R,C].
+// Factor on the learning rate of a matrix [R,C].
 enum class MuonRate : std::uint8_t {
   original,            // √max(1, R/C)
   match_rms_adamw,     // 0.2·√max(R,C): updates as large as AdamW's (Liu et al., "Muon is scalable for LLM
@@ -20,7 +20,7 @@ enum class MuonRate : std::uint8_t {
   spectral_unclamped,  // √(R/C) (Bernstein, "Deriving Muon", 2025)
 };
 
-// The type of the Newton–Schulz products.
+// Dtype of the Newton–Schulz products.
 enum class MuonType : std::uint8_t { bf16, fp32 };
 
 struct MuonOptions {
@@ -30,11 +30,11 @@ struct MuonOptions {
   bool nesterov = true;
   Index ns_steps = 5;
   MuonType ns_dtype = MuonType::bf16;
-  double eps = 1e-7;  // least norm that d is divided by
+  double eps = 1e-7;  // lower bound on the norm that divides d
   MuonRate adjust_lr = MuonRate::original;
-  bool adapt_tables = false;  // embedding tables are matrices, too
-  // Of AdamW.
-  double adamw_lr_factor = 1.0;  // on the learning rate
+  bool adapt_tables = false;  // treat embedding tables as matrices
+  // For AdamW.
+  double adamw_lr_factor = 1.0;  // factor on the learning rate
   double beta1 = 0.9, beta2 = 0.999;
   double adamw_eps = 1e-8;
   std::vector<ParameterGroup> groups{};
@@ -52,7 +52,7 @@ class Muon : public Optimizer {
   MuonOptions options_;
 };
 
-// The matrix [R,C] with its singular values taken to about one, in f32.
+// Orthogonalises a matrix [R,C]: singular values close to one. In f32.
 Tensor newton_schulz(const Tensor& matrix, Index steps, double eps, DType dtype);
 
 }  // namespace tandem::optim

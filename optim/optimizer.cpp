@@ -13,15 +13,15 @@ const options::Schema& ParameterGroup::schema() {
   static const options::Schema schema =
       options::Describe<ParameterGroup>()
           .key("match", &ParameterGroup::match,
-               "regular expression found in a parameter's name; a parameter takes the keys of every group "
-               "that matches "
-               "it, and of several that give the same key the last one counts",
+               "regular expression searched in parameter names; a parameter takes the keys of every matching "
+               "group, the last group winning",
                {.required = true})
-          .key("lr_factor", &ParameterGroup::lr_factor, "times the learning rate", {.min = 0.0, .max = 1e6})
-          .key("weight_decay", &ParameterGroup::weight_decay, "instead of the optimizer's",
+          .key("lr_factor", &ParameterGroup::lr_factor, "factor on the learning rate",
+               {.min = 0.0, .max = 1e6})
+          .key("weight_decay", &ParameterGroup::weight_decay, "replaces the optimizer's",
                {.min = 0.0, .max = 1e6})
           .key("adapt", &ParameterGroup::adapt,
-               "LARS and LAMB: whether the trust ratio applies; Muon: whether the update is orthogonal, not "
+               "LARS and LAMB: apply the trust ratio; Muon: orthogonalise the update, not "
                "AdamW's")
           .rule("match", [](const ParameterGroup& group) -> std::string {
             try {
@@ -42,7 +42,7 @@ Optimizer::Optimizer(std::vector<Parameter> parameters, const Settings& settings
       lr_(settings.lr),
       default_lr_(settings.variant.schema.find("lr")->default_value.number),
       sparse_(settings.sparse) {
-  require(!parameters.empty(), name_, "there are no parameters to train");
+  require(!parameters.empty(), name_, "got no parameters to train");
   entries_.reserve(parameters.size());
   for (Parameter& parameter : parameters) {
     for (const Entry& other : entries_)

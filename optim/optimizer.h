@@ -1,8 +1,8 @@
-// Optimizer: parameters, their groups, and the rule that updates them. It holds no state: it declares the
-// tensors that it keeps of each parameter, and optim/step.h owns them.
+// Optimizer: parameters, their groups, and their update rule. It declares the state tensors of each
+// parameter; optim/step.h owns them.
 //
-// A rule sees f32 gradients that are already unscaled, averaged and clipped, and f32 masters. An elementwise
-// rule (core/kernels/update.h) is one pass over all parameters; any other overrides `update`
+// A rule receives unscaled, averaged and clipped f32 gradients, and f32 masters. An elementwise rule
+// (core/kernels/update.h) is one pass over all parameters; other optimizers override `update`
 // (optim/update_context.h).
 #pragma once
 
@@ -21,32 +21,31 @@ class UpdateRule;  // core/kernels/update.h
 
 namespace tandem::optim {
 
-// When an update leaves those rows of an embedding table alone that the step has not touched.
+// Sparse updates of embedding tables: when rows without a gradient in the step are skipped.
 enum class Sparse : std::uint8_t {
-  exact,  // where that gives the bits of the dense update: the rule rests (core/kernels/update.h), no decay
-  lazy,   // whatever the rule: such a row keeps its moments and is not decayed, so the weights are others
+  exact,  // where the result equals the dense update bit for bit: rule without momentum, no decay
+  lazy,   // with any rule: skipped rows keep moments and are not decayed, so weights differ from dense
   off,    // never
 };
 
 // Settings of the parameters whose name contains a match of `match` (an ECMAScript regular expression). A
-// parameter takes the settings of every group that matches, in order: of two that set the same thing, the
-// later one counts.
+// parameter takes the settings of every matching group, in order; the last group wins.
 struct ParameterGroup {
   std::string match{};
   std::optional<double> weight_decay{};
-  std::optional<double> lr_factor{};  // on the learning rate of the optimizer
+  std::optional<double> lr_factor{};  // on the optimizer's learning rate
   std::optional<bool> adapt{};        // see Optimizer::Entry
   static const options::Schema& schema();
 };
 
-// An f32 tensor that an optimizer keeps of a parameter from step to step.
+// An f32 tensor that an optimizer keeps for each parameter across steps.
 struct StateTensor {
-  std::string name;  // "momentum": "moment.momentum." before the parameter's name in the state of a step
+  std::string name;  // "momentum" is saved as "moment.momentum." + the parameter's name
   Shape shape;
   double initial = 0.0;
 };
 
-// A moment of an elementwise rule: a state tensor in the shape of the parameter.
+// A moment of an elementwise rule: a state tensor with the parameter's shape.
 struct Moment {
   std::string name;
   double initial = 0.0;
@@ -61,8 +60,8 @@ class Optimizer {
     Parameter parameter;
     double lr_factor = 1.0;
     double weight_decay = 0.0;
-    // Whether what a rule does with a whole parameter applies: the trust ratio of LARS and LAMB, Muon's
-    // orthogonal update.
+    // Whether the per-tensor part of a rule applies: the trust ratio of LARS and LAMB, Muon's
+    // orthogonalisation.
     bool adapt = true;
   };
 
@@ -70,29 +69,30 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  // What is kept of a parameter, in the order in which an elementwise rule takes its moments: those in the
-  // shape of the parameter.
+  // State tensors of a parameter. An elementwise rule takes as moments, in order, those with the parameter's
+  // shape.
   virtual std::vector<StateTensor> state_of(const Entry& entry) const;
-  // Updates the parameters of `context` in one step: with rule() in one pass. What it throws ends the step.
+  // Updates the parameters of `context` in one step; the default applies rule() in one pass. An exception
+  // ends the step.
   virtual void update(UpdateContext& context) const;
 
   const std::string& name() const { return name_; }  // "adamw"
-  // nullptr where `update` is the optimizer's own.
+  // nullptr for an optimizer that overrides `update`.
   const UpdateRule* rule() const { return rule_.get(); }
   std::span<const Entry> entries() const { return entries_; }
-  // The learning rate that was asked for, and the rule's default.
+  // The requested learning rate, and the rule's default.
   const std::optional<double>& lr() const { return lr_; }
   double default_lr() const { return default_lr_; }
   Sparse sparse() const { return sparse_; }
 
  protected:
-  // `options` is what `variant` describes. Throws UserError for what the description refuses, when there is
-  // no parameter or one occurs twice, and when a group's expression matches no name.
+  // `options`: described by `variant`. Throws UserError for options that the description refuses, for no or
+  // repeated parameters, and for a group that matches no name.
   template <class Options>
   Optimizer(std::vector<Parameter> parameters, const options::Variant& variant, const Options& options,
             const UpdateRule& rule, std::vector<Moment> moments)
       : Optimizer(std::move(parameters), settings_of(variant, options), &rule, std::move(moments)) {}
-  // Of a class that overrides state_of and update.
+  // For classes that override state_of and update.
   template <class Options>
   Optimizer(std::vector<Parameter> parameters, const options::Variant& variant, const Options& options)
       : Optimizer(std::move(parameters), settings_of(variant, options), nullptr, {}) {}
@@ -105,7 +105,7 @@ class Optimizer {
     std::optional<double> lr;
     double weight_decay;
     const std::vector<ParameterGroup>& groups;
-    // Entry::adapt of parameters of rank 0 and 1, and of embedding tables.
+    // Defaults of Entry::adapt for parameters of rank 0 and 1, and for embedding tables.
     bool adapt_vectors = true, adapt_tables = true;
     Sparse sparse = Sparse::exact;
   };

@@ -7,14 +7,14 @@ namespace tandem::optim {
 const options::Schema& PlateauOptions::schema() {
   static const options::Schema schema =
       options::Describe<PlateauOptions>()
-          .key("factor", &PlateauOptions::factor, "on the learning rate, each time",
+          .key("factor", &PlateauOptions::factor, "factor on the learning rate at each reduction",
                {.min = 0.0, .max = 1.0, .open_min = true, .open_max = true})
-          .key("patience", &PlateauOptions::patience, "evaluations without a better figure that are let pass",
+          .key("patience", &PlateauOptions::patience, "evaluations without improvement to wait for",
                {.min = 0, .max = 1e6})
           .key("threshold", &PlateauOptions::threshold,
-               "share of the best figure by which another must differ to be better",
+               "relative improvement over the best metric that counts as better",
                {.min = 0.0, .max = 1.0, .open_max = true})
-          .key("min_lr", &PlateauOptions::min_lr, "the learning rate is not lowered below this one",
+          .key("min_lr", &PlateauOptions::min_lr, "lower bound on the learning rate",
                {.min = 0.0, .max = 1e6});
   return schema;
 }

@@ -1,9 +1,9 @@
-// Plateau: divides the learning rate where evaluations stop getting better. A schedule is a function of
-// applied steps; what this adds is a factor that changes at evaluations only, and is part of a run's state.
+// Plateau: lowers the learning rate when evaluations stop improving. A schedule is a function of applied
+// steps; a plateau adds a factor that changes only at evaluations and is part of a run's state.
 //
-// The rule of PyTorch's ReduceLROnPlateau (threshold relative to the best figure, no cooldown). With patience
-// and threshold 0 it is that of its word_language_model: lower the rate at every evaluation that is no better
-// than the best.
+// The rule of PyTorch's ReduceLROnPlateau (threshold relative to the best metric, no cooldown). With patience
+// and threshold 0 it is the rule of PyTorch's word_language_model: lower the rate after every evaluation that
+// is not better than the best.
 #pragma once
 
 #include <cstdint>
@@ -15,24 +15,24 @@ namespace tandem::optim {
 
 struct PlateauOptions {
   double factor = 0.25;
-  std::int64_t patience = 0;  // evaluations without a better figure that are let pass
-  double threshold = 0.0;  // a figure is better when it differs from the best by more than this share of it
-  double min_lr = 0.0;     // the rate is not lowered below this one
+  std::int64_t patience = 0;  // evaluations without improvement to wait for
+  double threshold = 0.0;     // relative improvement over the best that counts as better
+  double min_lr = 0.0;        // lower bound on the rate
   static const options::Schema& schema();
 };
 
 struct PlateauState {
-  std::optional<double> best{};  // absent: no finite figure yet
-  std::int64_t best_epoch = 0;   // of it; 0: none
+  std::optional<double> best{};  // absent: no finite metric yet
+  std::int64_t best_epoch = 0;   // 0: none
   std::int64_t epoch = 0;        // of the last evaluation that counted
   std::int64_t stalled = 0;      // evaluations since the best, or since the rate was lowered
-  double factor = 1.0;           // on what the schedule says
+  double factor = 1.0;           // factor on the scheduled rate
   friend bool operator==(const PlateauState&, const PlateauState&) = default;
 };
 
-// What becomes of `state` with the figure of an evaluation after `epoch`. An epoch counts once: a figure of
-// one that is not later than state.epoch changes nothing, so that a run that is gone on with may evaluate
-// again. A figure that is not finite is no better than any. The factor is lowered where the result says so.
+// Updates `state` with the metric after `epoch`; returns whether the factor was lowered. Each epoch counts
+// once: an epoch that is not later than state.epoch changes nothing, so a resumed run may evaluate again. A
+// non-finite metric never counts as better.
 bool observe(PlateauState& state, const PlateauOptions& options, double figure, std::int64_t epoch,
              bool greater_is_better);
 

@@ -1,6 +1,5 @@
-// Steps from recordings. The host does its part of the bookkeeping as if the work had been asked for piece by
-// piece, so recorded and ordinary micro-batches and steps may follow each other in any order, and leave the
-// same bits.
+// Recorded steps. The host does the same bookkeeping as for ordinary work, so recorded and ordinary
+// micro-batches and steps can be mixed in any order with the same bits.
 #include "optim/recorded_step.h"
 
 #include <algorithm>
@@ -13,11 +12,11 @@ namespace tandem::optim {
 
 namespace {
 
-// What the host notes beside the device's work while a forward runs: counts, and working copies that are
-// current. Replays do not pass here, so a recording repeats it; one that fails takes it back.
+// Host-side effects of a forward: counters, and working copies that become current. Replays skip them, so a
+// recording repeats them; a failed recording undoes them.
 class HostNotes : public nn::ModuleObserver {
  public:
-  // For a step over `module`, which renews the copies of its masters, on `own`, itself.
+  // For a step over `module`, which renews the working copies of its own masters (`own`).
   HostNotes(nn::Module& module, const Tensor& own) : own_(own) { enter(module); }
 
   void enter(nn::Module& root) override {
@@ -39,7 +38,7 @@ class HostNotes : public nn::ModuleObserver {
     for (const Parameter& parameter : others_) expire_working_copies(parameter.value());
   }
 
-  // What was added to each counter.
+  // The increments of each counter.
   std::vector<std::pair<nn::Counter, std::int64_t>> counts() const {
     std::vector<std::pair<nn::Counter, std::int64_t>> added;
     for (const auto& [counter, before] : counts_) {
@@ -48,7 +47,8 @@ class HostNotes : public nn::ModuleObserver {
     return added;
   }
 
-  // Working copies of other weights, one for each storage and type: renewing it renews all.
+  // Stale working copies of other weights, one for each storage and type; renewing one renews all of its
+  // storage.
   std::vector<std::pair<Parameter, DType>> copies() const {
     std::vector<std::pair<Parameter, DType>> kept;
     std::set<std::pair<const Storage*, DType>> known;
@@ -80,7 +80,7 @@ void Step::check_recordable() const {
   require(!unscaled_, "step", "unscaled gradients are not recorded");
 }
 
-// By slot, whether there is a gradient.
+// Whether each slot has a gradient.
 std::vector<char> Step::slots_with_gradient() const {
   std::vector<char> slots(buffers().slots().size());
   for (std::size_t i = 0; i < slots.size(); ++i) slots[i] = has_gradient_so_far(i) ? 1 : 0;
@@ -105,7 +105,7 @@ std::unique_ptr<RecordedBackward> Step::record_backward(const std::function<Tens
   recorded->samples_ = samples;
   recorded->had_gradient_ = slots_with_gradient();
   trained_.refresh_working_copies();
-  gradients_so_far();  // made before, not in the recording's memory
+  gradients_so_far();  // allocates outside the recording's memory
   HostNotes notes(module_, buffers().masters());
   const ShardAccumulator::Noted noted = shards_ ? shards_->noted() : ShardAccumulator::Noted();
   try {
@@ -114,7 +114,7 @@ std::unique_ptr<RecordedBackward> Step::record_backward(const std::function<Tens
       enqueue_backward(forward(), recorded->weight_, loss_index);
     });
     recorded->work_->replay();
-  } catch (...) {  // the device has done nothing
+  } catch (...) {  // nothing ran on the device
     notes.take_back();
     if (shards_) shards_->put_back(noted);
     trained_.drop_gradients();
@@ -163,7 +163,7 @@ std::unique_ptr<RecordedApply> Step::record_apply() {
   try {
     recorded->work_ = backend().record([&] { enqueue_apply(rates, applied); });
     recorded->work_->replay();
-  } catch (...) {  // the device has done nothing
+  } catch (...) {  // nothing ran on the device
     if (shards_) shards_->put_back(noted);
     trained_.drop_gradients();
     set_slots_with_gradient(recorded->has_gradient_);

@@ -1,4 +1,4 @@
-// Work of a step as a device has recorded it; made by Step::record_backward and Step::record_apply.
+// Recorded work of a step (device graphs), made by Step::record_backward and Step::record_apply.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace tandem::optim {
 
-// Reads the parameters of every module that its forward ran, those of other steps too, which must live as
-// long.
+// Reads the parameters of every module that its forward ran, including those of other steps; they must
+// outlive it.
 class RecordedBackward {
  private:
   friend class Step;
@@ -23,8 +23,8 @@ class RecordedBackward {
   int micro_batch_ = 0;  // its number in the step
   int loss_index_ = 0;
   PartWeight samples_, weight_;                    // as given; in units
-  std::vector<char> had_gradient_, has_gradient_;  // by slot of the flat buffers, before and after
-  // What its forward adds to counters, and the working copies it reads of weights that are not this step's.
+  std::vector<char> had_gradient_, has_gradient_;  // by slot, before and after
+  // Counter increments of its forward, and the working copies that it reads of other steps' weights.
   std::vector<std::pair<nn::Counter, std::int64_t>> counts_;
   std::vector<std::pair<Parameter, DType>> copies_;
 };
@@ -34,8 +34,8 @@ class RecordedApply {
   friend class Step;
   std::unique_ptr<Recording> work_;
   int micro_batches_ = 0;
-  double weight_ = 0.0;                // of all of them, in units
-  std::optional<ShardTotals> shards_;  // of a batch in shards, and whether gradients had been added up
+  double weight_ = 0.0;                // of all micro-batches, in units
+  std::optional<ShardTotals> shards_;  // with shards: the totals, and whether gradients were reduced
   bool complete_ = false;
   std::vector<char> has_gradient_;  // by slot
 };

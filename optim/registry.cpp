@@ -31,7 +31,8 @@ const OptimizerRegistry& optimizers() {
 }
 
 void add_optimizer(OptimizerRegistry::Entry entry) {
-  ensure(!known().asked_for, "optimizer", "{} is added after optimizers were asked for", entry.name);
+  ensure(!known().asked_for, "optimizer", "add_optimizer(\"{}\") after the first use of optimizers()",
+         entry.name);
   known().entries.push_back(std::move(entry));
 }
 

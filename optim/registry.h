@@ -1,4 +1,4 @@
-// Optimizers by name, for configurations and listings; and how one is described.
+// Optimizers by name, for configurations and listings, and their descriptions.
 #pragma once
 
 #include <functional>
@@ -12,29 +12,29 @@
 
 namespace tandem::optim {
 
-// Those of optim/all_optimizers.h in that order, and those that were added; without a name it is sgd.
+// The entries of optim/all_optimizers.h in order, then those added by add_optimizer. Default: sgd.
 const OptimizerRegistry& optimizers();
-// Makes an optimizer of one's own known, before anything has asked for optimizers(): a program that calls
-// this and then does what `tandem` does has it in configurations. Throws InternalError afterwards.
+// Registers an optimizer from outside the tree. A program that calls this before it runs tandem's main makes
+// the name available in configurations. Throws InternalError after the first use of optimizers().
 void add_optimizer(OptimizerRegistry::Entry entry);
 
-// Throws UserError for an unknown name (with the nearest), an option the optimizer does not take, a value out
-// of range.
+// Throws UserError for an unknown name (naming the nearest), an option the optimizer does not have, and a
+// value out of range.
 //   make_optimizer("sgd", model->parameters(), {{"lr", 0.1}, {"momentum", 0.9}});
 std::unique_ptr<Optimizer> make_optimizer(std::string_view name, std::vector<Parameter> parameters,
                                           const options::Given& given = {});
 
-// The learning rate that options of any optimizer say, or that is meant where they do not.
+// The learning rate in the options of any optimizer, or its default.
 double learning_rate(const options::Chosen& optimizer);
 
-// What an entry says besides its own options.
+// Facts of an entry besides its options.
 struct OptimizerFacts {
   std::string name, help;
-  double lr;  // when neither options nor a schedule give one
+  double lr;  // default, without one in the options or in the schedule
 };
 
-// The entry of an optimizer that is made from `Options`; `describe` adds its own keys to those that every
-// optimizer has (lr, weight_decay, groups).
+// The entry of an optimizer made from `Options`; `describe` adds keys to those of every optimizer (lr,
+// weight_decay, groups).
 template <class Made, class Options>
 OptimizerRegistry::Entry optimizer_entry(const OptimizerFacts& facts,
                                          const std::function<void(options::Describe<Options>&)>& describe) {
@@ -46,10 +46,10 @@ OptimizerRegistry::Entry optimizer_entry(const OptimizerFacts& facts,
   describe(keys);
   if constexpr (requires { Options{}.sparse; })
     keys.key("sparse", &Options::sparse,
-             "when an update leaves those rows of an embedding table alone that the step has not touched: "
-             "exact, where the weights are the same to the bit; lazy, always, so that such rows keep their "
-             "moments and are not decayed; off, never");
-  keys.key("groups", &Options::groups, "parameters with values of their own");
+             "sparse updates of embedding tables, which skip rows without a gradient in the step: exact, if "
+             "the weights equal those of dense updates bit for bit; lazy, always, so that skipped rows keep "
+             "their moments and are not decayed; off, never");
+  keys.key("groups", &Options::groups, "parameter groups with their own values");
   return OptimizerRegistry::entry<Options>(
       facts.name, facts.help, keys, [](const Options& options, std::vector<Parameter> parameters) {
         return std::unique_ptr<Optimizer>(std::make_unique<Made>(std::move(parameters), options));

@@ -16,9 +16,9 @@ std::vector<Moment> moments_of(const RmspropOptions& options) {
 
 const OptimizerRegistry::Entry& Rmsprop::entry() {
   static const OptimizerRegistry::Entry entry = optimizer_entry<Rmsprop, RmspropOptions>(
-      {.name = "rmsprop", .help = "gradients over their running root mean square", .lr = 1e-2},
+      {.name = "rmsprop", .help = "gradient divided by its running root mean square", .lr = 1e-2},
       [](options::Describe<RmspropOptions>& keys) {
-        keys.key("momentum", &RmspropOptions::momentum, "share of the last update kept",
+        keys.key("momentum", &RmspropOptions::momentum, "momentum factor",
                  {.min = 0.0, .max = 1.0, .open_max = true, .keyword = "auto"})
             .key("eps", &RmspropOptions::eps, "added to the denominator",
                  {.min = 0.0, .max = 1.0, .keyword = "auto"})

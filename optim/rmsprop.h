@@ -4,7 +4,7 @@
 //   s ← α·s + (1-α)·g²
 //   d = g/(√s + eps)
 //   w ← w - lr·d, or with momentum b ← momentum·b + d and w ← w - lr·b
-// The centered form has √(s - m²) with m ← α·m + (1-α)·g in place of √s (Graves, "Generating sequences with
+// The centered form replaces √s by √(s - m²) with m ← α·m + (1-α)·g (Graves, "Generating sequences with
 // recurrent neural networks", 2013).
 #pragma once
 

@@ -15,7 +15,8 @@ namespace {
 constexpr double kNoFloor = std::numeric_limits<float>::min();
 constexpr double kNoCeiling = std::numeric_limits<float>::max();
 
-// × 2 and × ½ within all of f32; a forward pass that is not finite lowers the scale like any overflow.
+// Growth × 2 and backoff × ½ within the range of f32; a non-finite forward pass lowers the scale like any
+// overflow.
 constexpr ScalerOptions doubling(double initial, std::int64_t interval) {
   ScalerOptions options;
   options.initial = initial;
@@ -51,7 +52,7 @@ constexpr std::array kPresets{
                  doubling(0x1p16, 2000)},
     ScalerPreset{"apex", "Apex LossScaler: ceiling 2^24",
                  with(doubling(0x1p16, 2000), [](O& o) { o.ceiling = 0x1p24; })},
-    ScalerPreset{"apex_legacy", "Apex FP16_Optimizer: from 2^32, floor 1, every 1000th clean step grows",
+    ScalerPreset{"apex_legacy", "Apex FP16_Optimizer: from 2^32, floor 1, grows at every 1000th clean step",
                  with(doubling(0x1p32, 1000),
                       [](O& o) {
                         o.counter = CleanCount::modulo;
@@ -94,7 +95,7 @@ constexpr std::array kPresets{
                         o.ceiling = 0x1p24;
                         o.delayed = true;
                       })},
-    ScalerPreset{"nvcaffe", "NVCaffe: 4 / the greatest gradient of the last step; nothing is skipped",
+    ScalerPreset{"nvcaffe", "NVCaffe: 4 / the largest gradient of the last step; no step is skipped",
                  with(doubling(1.0, 2000),
                       [](O& o) {
                         o.growth = o.backoff = 1.0;
@@ -110,7 +111,7 @@ constexpr std::array kPresets{
                         o.floor = 8.0;
                         o.floor_action = FloorAction::sanitize;
                       })},
-    ScalerPreset{"logmax", "OpenSeq2Seq LogMax: from mean and deviation of log2 of the greatest gradient",
+    ScalerPreset{"logmax", "OpenSeq2Seq LogMax: from mean and deviation of log2 of the largest gradient",
                  with(doubling(1.0, 2000),
                       [](O& o) {
                         o.growth = o.backoff = 1.0;
@@ -132,7 +133,7 @@ constexpr std::array kPresets{
                         o.floor = 1e-4;
                         o.floor_action = FloorAction::raise;
                       })},
-    ScalerPreset{"flax", "Flax DynamicScale: the clean step after 2000 in a row grows",
+    ScalerPreset{"flax", "Flax DynamicScale: grows at the clean step after 2000 in a row",
                  with(doubling(0x1p16, 2000), [](O& o) { o.grows_late = true; })},
 };
 
@@ -142,11 +143,10 @@ bool power_of_two(double value) {
 }
 
 void require_power_of_two(const char* key, double value) {
-  require(
-      std::isfinite(value) && value > 0.0 && power_of_two(value), "scaler",
-      "{} is {}, not a power of two; scaling by a power of two is exact, so that it changes no gradient but "
-      "those that under- or overflow; the nearest is {}",
-      key, value, value > 0.0 && std::isfinite(value) ? std::exp2(std::round(std::log2(value))) : 1.0);
+  require(std::isfinite(value) && value > 0.0 && power_of_two(value), "scaler",
+          "{} is {}, not a power of two; scaling by a power of two is exact and changes only "
+          "gradients that underflow or overflow; the nearest is {}",
+          key, value, value > 0.0 && std::isfinite(value) ? std::exp2(std::round(std::log2(value))) : 1.0);
 }
 
 }  // namespace
@@ -189,13 +189,13 @@ void check(const ScalerOptions& o) {
   require_power_of_two("initial", o.initial);
   require_power_of_two("growth", o.growth);
   require_power_of_two("backoff", o.backoff);
-  // Bounds that the scale can come to rest at; an estimator leaves the powers of two anyway.
+  // Bounds that the scale can settle at; with an estimator scales need not be powers of two.
   if (o.estimator == ScaleEstimator::none) {
     if (o.ceiling != kNoCeiling) require_power_of_two("ceiling", o.ceiling);
     if (o.floor_action != FloorAction::raise) require_power_of_two("floor", o.floor);
   }
   require(o.growth >= 1.0 && o.backoff <= 1.0, "scaler",
-          "the scale grows by {} and backs off by {}; expected at least 1, and at most 1", o.growth,
+          "growth is {} and backoff {}; expected growth of at least 1 and backoff of at most 1", o.growth,
           o.backoff);
   require(o.floor <= o.initial && o.initial <= o.ceiling, "scaler",
           "initial {} lies outside [floor {}, ceiling {}]", o.initial, o.floor, o.ceiling);

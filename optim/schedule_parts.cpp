@@ -17,7 +17,7 @@ void check_count(const char* where, const char* key, std::int64_t value) {
 
 namespace {
 
-// Of step t < warmup.steps.
+// At step t < warmup.steps.
 double warmup_factor(const Warmup& warmup, std::int64_t t) {
   const double steps = static_cast<double>(warmup.steps);
   const double part = static_cast<double>(t) / steps;

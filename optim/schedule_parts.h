@@ -1,5 +1,4 @@
-// What the files of schedules share: checks, the ways in which a warm-up goes before a formula, and the
-// options that several descriptions have.
+// Shared parts of schedules: checks, warm-up, and common options.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +10,7 @@
 
 namespace tandem::optim {
 
-// What a length is counted in.
+// Unit of a length.
 enum class Unit : std::uint8_t { epochs, steps };
 
 }  // namespace tandem::optim
@@ -26,27 +25,27 @@ namespace tandem::optim {
 void check(const char* where, double lr, const Warmup& warmup);
 void check_count(const char* where, const char* key, std::int64_t value);
 
-// For schedules without an end: the warm-up multiplies `rate`.
+// For schedules without an end: warm-up multiplies `rate`.
 Schedule multiplied(double lr, Warmup warmup, Schedule::Function rate);
-// For schedules that end: `rate` is a function of the step since the warm-up.
+// For schedules with an end: `rate` counts steps from the end of warm-up.
 Schedule preceded(double lr, Warmup warmup, Schedule::Function rate);
 
 std::int64_t in_steps(double epochs, const ScheduleContext& course);
-// At least 1.
+// In steps, at least 1.
 std::int64_t counted(double count, Unit unit, const ScheduleContext& course);
 
-// The entries of schedules that lie in files of their own, for schedules().
+// Entries of schedules defined in other files.
 ScheduleRegistry::Entry inverse_sqrt_entry();
 ScheduleRegistry::Entry late_steps_entry();
 
 template <class Options>
-void describe_unit(options::Describe<Options>& keys, const char* of = "what `every` and `milestones` count") {
+void describe_unit(options::Describe<Options>& keys, const char* of = "unit of `every` and `milestones`") {
   keys.key("unit", &Options::unit, of);
 }
 
 template <class Options>
 options::Describe<Options>& describe_gamma(options::Describe<Options>& keys) {
-  return keys.key("gamma", &Options::gamma, "factor of a drop",
+  return keys.key("gamma", &Options::gamma, "factor on the rate at each drop",
                   {.min = 0.0, .max = 1.0, .open_min = true, .keyword = "auto"});
 }
 

@@ -18,7 +18,7 @@ using Entry = ScheduleRegistry::Entry;
 template <class Options>
 void describe_every(options::Describe<Options>& keys) {
   describe_unit(keys);
-  keys.key("every", &Options::every, "length of one factor `gamma`",
+  keys.key("every", &Options::every, "length after which the rate is multiplied by `gamma`",
            {.min = 0.0, .max = 1e9, .open_min = true});
 }
 
@@ -27,7 +27,7 @@ options::Describe<Options>& describe_end(options::Describe<Options>& keys) {
   return keys.key("end_lr", &Options::end_lr, "learning rate at the end", {.min = 0.0, .max = 1e6});
 }
 
-// The steps that remain after the warm-up.
+// Steps after the warm-up.
 std::int64_t remaining(const char* where, std::int64_t steps, const Warmup& warmup) {
   check_count(where, "steps", steps);
   require(warmup.steps < steps, where, "a warm-up of {} steps leaves nothing of {} steps", warmup.steps,
@@ -44,8 +44,6 @@ double fraction(std::int64_t t, std::int64_t steps) {
 Schedule::Schedule(double peak, Function rate) : peak_(peak), rate_(std::move(rate)) {
   require(static_cast<bool>(rate_), "schedule", "the function is empty");
 }
-
-// ---- Constant
 
 Schedule constant(double lr, Warmup warmup) {
   check("constant", lr, warmup);
@@ -65,8 +63,6 @@ Entry constant_entry() {
 }
 
 }  // namespace
-
-// ---- Step
 
 Schedule step(double lr, std::int64_t every, double gamma, Warmup warmup, std::optional<std::int64_t> first) {
   check("step", lr, warmup);
@@ -92,11 +88,11 @@ Entry step_entry() {
   options::Describe<StepDecayOptions> keys;
   describe_every(keys);
   keys.key("first", &StepDecayOptions::first,
-           "where the first drop is; auto: `every` from the start (4 with every 1: epochs 1 to 4 at the full "
-           "rate, each after them × gamma)",
+           "position of the first drop; auto: `every` (4 with every 1: full rate in epochs 1 to 4, then "
+           "× gamma every epoch)",
            {.min = 0.0, .max = 1e9, .open_min = true, .keyword = "auto"});
   return ScheduleRegistry::entry<StepDecayOptions>(
-      "step", "× gamma every so many steps", describe_gamma(keys),
+      "step", "× gamma every `every` steps", describe_gamma(keys),
       [](const StepDecayOptions& o, const ScheduleContext& course) {
         const std::int64_t every = counted(o.every, o.unit, course);
         return step(course.lr, every, o.gamma, course.warmup,
@@ -105,8 +101,6 @@ Entry step_entry() {
 }
 
 }  // namespace
-
-// ---- Multi-step
 
 Schedule multi_step(double lr, std::vector<std::int64_t> milestones, double gamma, Warmup warmup) {
   check("multi_step", lr, warmup);
@@ -131,7 +125,7 @@ struct MultiStepOptions {
 Entry multi_step_entry() {
   options::Describe<MultiStepOptions> keys;
   describe_unit(keys);
-  keys.key("milestones", &MultiStepOptions::milestones, "where the rate drops, in increasing order",
+  keys.key("milestones", &MultiStepOptions::milestones, "positions of the drops, in increasing order",
            {.min = 0.0, .max = 1e9, .open_min = true})
       .rule("milestones", "expected increasing values",
             [](const MultiStepOptions& o) { return std::ranges::is_sorted(o.milestones); })
@@ -147,8 +141,6 @@ Entry multi_step_entry() {
 }
 
 }  // namespace
-
-// ---- Exponential
 
 Schedule exponential(double lr, double gamma, std::int64_t every, Warmup warmup) {
   check("exponential", lr, warmup);
@@ -179,8 +171,6 @@ Entry exponential_entry() {
 
 }  // namespace
 
-// ---- Polynomial
-
 Schedule polynomial(double lr, std::int64_t steps, double power, double end, Warmup warmup) {
   check("polynomial", lr, warmup);
   require(power > 0.0 && end >= 0.0, "polynomial",
@@ -202,15 +192,13 @@ Entry polynomial_entry() {
   options::Describe<PolynomialOptions> keys;
   keys.key("power", &PolynomialOptions::power, "exponent of the decay", {.min = 0.0, .max = 100.0});
   return ScheduleRegistry::entry<PolynomialOptions>(
-      "polynomial", "down to end_lr as a power of the steps left", describe_end(keys),
+      "polynomial", "decays to end_lr as a power of the remaining steps", describe_end(keys),
       [](const PolynomialOptions& o, const ScheduleContext& course) {
         return polynomial(course.lr, course.steps, o.power, o.end_lr, course.warmup);
       });
 }
 
 }  // namespace
-
-// ---- Cosine
 
 Schedule cosine(double lr, std::int64_t steps, double end, Warmup warmup) {
   check("cosine", lr, warmup);
@@ -230,15 +218,13 @@ struct CosineOptions {
 Entry cosine_entry() {
   options::Describe<CosineOptions> keys;
   return ScheduleRegistry::entry<CosineOptions>(
-      "cosine", "down to end_lr along half a cosine", describe_end(keys),
+      "cosine", "decays to end_lr along half a cosine", describe_end(keys),
       [](const CosineOptions& o, const ScheduleContext& course) {
         return cosine(course.lr, course.steps, o.end_lr, course.warmup);
       });
 }
 
 }  // namespace
-
-// ---- One cycle
 
 Schedule one_cycle(double lr, std::int64_t steps, OneCycle shape, Warmup warmup) {
   check("one_cycle", lr, warmup);
@@ -253,7 +239,7 @@ Schedule one_cycle(double lr, std::int64_t steps, OneCycle shape, Warmup warmup)
     return linear ? from + (to - from) * part
                   : to + (from - to) / 2.0 * (1.0 + std::cos(std::numbers::pi * part));
   };
-  // Ends of the phases, in steps; a run too short for a rise starts at the top.
+  // Ends of the phases, in steps. A run too short for a rise starts at the top.
   const double top = std::max(0.0, shape.rise * (last + 1.0) - 1.0);
   const double back = shape.three_phase ? std::max(top, 2.0 * shape.rise * (last + 1.0) - 2.0) : top;
   return preceded(lr, warmup, [=](std::int64_t step) {
@@ -268,16 +254,16 @@ namespace {
 
 Entry one_cycle_entry() {
   return ScheduleRegistry::entry<OneCycle>(
-      "one_cycle", "up from a low rate and down to a lower one",
+      "one_cycle", "rises from a low rate, then falls to a lower one",
       options::Describe<OneCycle>()
-          .key("rise", &OneCycle::rise, "share of the run at which the rate is highest",
+          .key("rise", &OneCycle::rise, "position of the peak, as a share of the run",
                {.min = 0.0, .max = 1.0, .open_min = true, .open_max = true})
-          .key("div_factor", &OneCycle::div_factor, "the run starts at lr / div_factor",
-               {.min = 1.0, .max = 1e9})
-          .key("final_div_factor", &OneCycle::final_div_factor, "and ends at that / final_div_factor",
+          .key("div_factor", &OneCycle::div_factor, "first rate: lr / div_factor", {.min = 1.0, .max = 1e9})
+          .key("final_div_factor", &OneCycle::final_div_factor, "last rate: first rate / final_div_factor",
                {.min = 1.0, .max = 1e12})
           .key("linear", &OneCycle::linear, "straight lines instead of cosines")
-          .key("three_phase", &OneCycle::three_phase, "fall symmetrically first, then to the end"),
+          .key("three_phase", &OneCycle::three_phase,
+               "first fall back to the first rate, symmetrically, then to the last rate"),
       [](const OneCycle& o, const ScheduleContext& course) {
         return one_cycle(course.lr, course.steps, o, course.warmup);
       });
@@ -285,11 +271,9 @@ Entry one_cycle_entry() {
 
 }  // namespace
 
-// ---- All of them
-
 const ScheduleRegistry& schedules() {
   static const ScheduleRegistry family(
-      {.what = "schedule", .help = "course of the learning rate over the run", .fallback = "constant"},
+      {.what = "schedule", .help = "learning rate as a function of applied steps", .fallback = "constant"},
       {constant_entry(), step_entry(), multi_step_entry(), exponential_entry(), polynomial_entry(),
        cosine_entry(), one_cycle_entry(), inverse_sqrt_entry(), late_steps_entry()});
   return family;
@@ -301,21 +285,20 @@ const options::Schema& ScheduleOptions::schema() {
           .choice(&ScheduleOptions::kind)
           .key("warmup_steps", &ScheduleOptions::warmup_steps, "applied steps of warm-up",
                {.min = 0, .max = 1e9})
-          .key("warmup_epochs", &ScheduleOptions::warmup_epochs, "the same in epochs; added to warmup_steps",
+          .key("warmup_epochs", &ScheduleOptions::warmup_epochs, "warm-up in epochs; added to warmup_steps",
                {.min = 0, .max = 1e6})
           .key("warmup_start", &ScheduleOptions::warmup_start,
-               "share of the learning rate that warm-up starts at; auto: 1/(steps + 1), and 0.01 of an "
-               "exponential one",
+               "first factor of the warm-up; auto: 1/(steps + 1), or 0.01 for an exponential warm-up",
                {.min = 0.0, .max = 1.0, .keyword = "auto"})
           .key("warmup_form", &ScheduleOptions::warmup_form,
-               "linear: by equal steps; exponential: by equal factors")
+               "linear: equal increments; exponential: equal factors")
           .rule("warmup_start", "an exponential warm-up cannot start from 0",
                 [](const ScheduleOptions& o) {
                   return o.warmup_form != WarmupForm::exponential || o.warmup_start != 0.0;
                 })
           .key("plateau", &ScheduleOptions::plateau,
-               "lower the rate when evaluations stop getting better, by checkpoint.best; times what the "
-               "schedule says")
+               "lower the rate when evaluations stop improving by checkpoint.best; multiplies the schedule's "
+               "rate")
           .options_of(&ScheduleOptions::kind)
           .short_key("name");
   return schema;

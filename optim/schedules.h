@@ -1,14 +1,13 @@
-// Learning rates as pure functions of the number of applied steps. A skipped step does not move them.
+// Learning-rate schedules: pure functions of the number of applied steps. A skipped step does not advance
+// them.
 //
-// Schedules with an end (polynomial, cosine, one-cycle) take it in steps and stay at their last value beyond
-// it. Every schedule can be preceded by a warm-up, in the way of the `warmup` argument:
+// Schedules with an end (polynomial, cosine, one-cycle) take it in steps and keep their last value beyond it.
+// Every schedule can have a warm-up:
 //  - with an end, the warm-up rises to the first value of the schedule, which then runs from there to the
 //    end;
 //  - without (constant, step, multi-step, exponential, inverse square root, late steps), the warm-up
-//  multiplies the schedule, whose milestones
-//    keep their places.
-// In schedules.cpp and sequence_schedules.cpp each stands with its formula and with its description for
-// configurations.
+//    multiplies the schedule, whose milestones keep their positions.
+// schedules.cpp and sequence_schedules.cpp hold each formula beside its description for configurations.
 // Errors: UserError for a negative rate, counts below one, or a warm-up that is not shorter than the
 // schedule.
 #pragma once
@@ -25,15 +24,15 @@ namespace tandem::optim {
 
 enum class WarmupForm : std::uint8_t { linear, exponential };
 
-// Where an exponential warm-up starts unless told otherwise (GNMT).
+// Default start of an exponential warm-up (GNMT).
 inline constexpr double kExponentialStart = 0.01;
 
-// At step t < steps the rate is multiplied by start + (1 - start)·t/steps, or of the exponential form by
-// start^(1 - t/steps).
+// At step t < steps the rate is multiplied by start + (1 - start)·t/steps (linear) or start^(1 - t/steps)
+// (exponential).
 struct Warmup {
   std::int64_t steps = 0;
-  // Linear: 1/(steps + 1) unless given, equal steps that neither start at zero nor repeat the top.
-  // Exponential: in (0, 1], kExponentialStart unless given.
+  // Default for linear: 1/(steps + 1), which gives equal increments that neither start at zero nor repeat the
+  // peak. Default for exponential: kExponentialStart; must lie in (0, 1].
   std::optional<double> start{};
   WarmupForm form = WarmupForm::linear;
 };
@@ -42,10 +41,10 @@ class Schedule {
  public:
   using Function = std::function<double(std::int64_t)>;
 
-  // `rate` is defined from 0 on; `peak` is the rate it was made with. For schedules of one's own.
+  // `rate` is defined from 0 on; `peak` is its highest rate. For custom schedules.
   Schedule(double peak, Function rate);
 
-  // The learning rate of the step that follows `applied` applied ones.
+  // The learning rate of the step after `applied` applied ones.
   double operator()(std::int64_t applied) const { return rate_(applied); }
   double peak() const { return peak_; }
 
@@ -55,9 +54,8 @@ class Schedule {
 };
 
 Schedule constant(double lr, Warmup warmup = {});
-// × gamma at step `first`, which is `every` unless given, and every `every` steps after it. Zaremba,
-// Sutskever and Vinyals 2014 keep the rate for so many epochs and then lower it after each: every 1 epoch,
-// first so many.
+// × gamma at step `first` (default: `every`) and every `every` steps after it. Zaremba, Sutskever and Vinyals
+// 2014 keep the rate for some epochs and then lower it after each: every = 1 epoch, first = those epochs.
 Schedule step(double lr, std::int64_t every, double gamma = 0.1, Warmup warmup = {},
               std::optional<std::int64_t> first = {});
 // × gamma at each milestone.
@@ -81,47 +79,45 @@ struct OneCycle {
 };
 Schedule one_cycle(double lr, std::int64_t steps, OneCycle shape = {}, Warmup warmup = {});
 
-// lr·√(w/t) from the end of a warm-up of w ≥ 1 steps on (Vaswani et al. 2017, in the form of fairseq: t
-// counts the applied steps before this one, and lr is the highest rate, reached at t = w; the paper's
-// d^-½·min(n^-½, n·w^-1.5) is this with lr = (d·w)^-½, n = t + 1 and a start of 1/w).
+// lr·√(w/t) from the end of a warm-up of w ≥ 1 steps (Vaswani et al. 2017, in the form of fairseq: t counts
+// the applied steps before this one, and lr is the highest rate, reached at t = w; the paper's d^-½·min(n^-½,
+// n·w^-1.5) is this with lr = (d·w)^-½, n = t + 1 and a start of 1/w).
 Schedule inverse_sqrt(double lr, Warmup warmup);
 
-// The course of GNMT's translation models: the rate of the warm-up's end to step `begin`, there × gamma, and
-// again every `every` steps, `drops` times in all.
+// The schedule of GNMT's translation models: constant until step `begin`, there × gamma, and again every
+// `every` steps, `drops` times in all.
 struct LateSteps {
   std::int64_t begin = 1, every = 1, drops = 4;
   double gamma = 0.5;
 };
 Schedule late_steps(double lr, const LateSteps& shape, Warmup warmup = {});
 
-// ---- By name, for configurations ----
-
-// The run that a schedule is for.
+// The run of a schedule.
 struct ScheduleContext {
   double lr = 0.0;
   std::int64_t steps = 1;            // of the run
-  std::int64_t steps_per_epoch = 1;  // for what is counted in epochs
+  std::int64_t steps_per_epoch = 1;  // converts epochs to steps
   Warmup warmup{};
 };
 
 using ScheduleRegistry = options::Registry<Schedule(const ScheduleContext&)>;
 
-// All schedules; without a name it is constant.
+// All schedules. Default: constant.
 const ScheduleRegistry& schedules();
 
-// What a configuration says: a schedule with its options, and the warm-up that any of them takes.
+// A schedule of a configuration with its options and warm-up.
 struct ScheduleOptions {
   options::Choice<schedules> kind;
   std::int64_t warmup_steps = 0;
   double warmup_epochs = 0.0;  // added to warmup_steps
   std::optional<double> warmup_start{};
   WarmupForm warmup_form = WarmupForm::linear;
-  std::optional<PlateauOptions> plateau{};  // for who evaluates: no schedule looks at it
+  std::optional<PlateauOptions> plateau{};  // for the evaluating code; schedules ignore it
   static const options::Schema& schema();
 };
 
-// `course` has no warm-up. Throws UserError for a warm-up that is not shorter than the run, and as the
-// schedules do.
+// `course` excludes the warm-up. Throws UserError as the schedules do, and for a warm-up that is not shorter
+// than the run.
 Schedule make_schedule(const ScheduleOptions& options, ScheduleContext course);
 
 }  // namespace tandem::optim

@@ -1,9 +1,7 @@
-// The schedules of recipes for translation: inverse square root, and GNMT's late steps.
+// Schedules for translation: inverse square root, and GNMT's late steps.
 #include "optim/schedule_parts.h"
 
 namespace tandem::optim {
-
-// ---- Inverse square root
 
 Schedule inverse_sqrt(double lr, Warmup warmup) {
   check("inverse_sqrt", lr, warmup);
@@ -22,16 +20,14 @@ struct InverseSqrtOptions {};
 
 ScheduleRegistry::Entry inverse_sqrt_entry() {
   return ScheduleRegistry::entry<InverseSqrtOptions>(
-      "inverse_sqrt", "lr·√(warmup_steps / step) after the warm-up, which it needs",
+      "inverse_sqrt", "lr·√(warmup_steps / step) after the warm-up, which is required",
       options::Describe<InverseSqrtOptions>(), [](const InverseSqrtOptions&, const ScheduleContext& course) {
         require(course.warmup.steps > 0, "",
-                "schedule: inverse_sqrt falls from the end of a warm-up on and has none; give "
+                "schedule: inverse_sqrt starts at the end of a warm-up, but there is none; give "
                 "schedule.warmup_steps or warmup_epochs");
         return inverse_sqrt(course.lr, course.warmup);
       });
 }
-
-// ---- Late steps
 
 Schedule late_steps(double lr, const LateSteps& shape, Warmup warmup) {
   check("late_steps", lr, warmup);
@@ -55,7 +51,7 @@ struct LateStepsOptions {
   double gamma = 0.5;
 };
 
-// The drops share what is left of the run after the first of them, unless `every` says otherwise.
+// Default of `every`: the drops divide the rest of the run evenly.
 LateSteps shape_of(const LateStepsOptions& o, const ScheduleContext& course) {
   LateSteps shape{.drops = o.drops, .gamma = o.gamma};
   shape.begin =
@@ -70,16 +66,16 @@ LateSteps shape_of(const LateStepsOptions& o, const ScheduleContext& course) {
 
 ScheduleRegistry::Entry late_steps_entry() {
   options::Describe<LateStepsOptions> keys;
-  keys.key("begin", &LateStepsOptions::begin, "share of the run after which the rate drops first",
+  keys.key("begin", &LateStepsOptions::begin, "position of the first drop, as a share of the run",
            {.min = 0.0, .max = 1.0})
-      .key("drops", &LateStepsOptions::drops, "how often it drops", {.min = 0, .max = 1e6});
-  describe_unit(keys, "what `every` counts");
+      .key("drops", &LateStepsOptions::drops, "number of drops", {.min = 0, .max = 1e6});
+  describe_unit(keys, "unit of `every`");
   keys.key("every", &LateStepsOptions::every,
-           "from one drop to the next; auto: the drops divide the rest of the run evenly",
+           "distance between drops; auto: they divide the rest of the run evenly",
            {.min = 0.0, .max = 1e9, .open_min = true, .keyword = "auto"});
   return ScheduleRegistry::entry<LateStepsOptions>(
-      "late_steps", "the same rate for most of the run, then × gamma a few times (GNMT)",
-      describe_gamma(keys), [](const LateStepsOptions& o, const ScheduleContext& course) {
+      "late_steps", "constant for most of the run, then × gamma a few times (GNMT)", describe_gamma(keys),
+      [](const LateStepsOptions& o, const ScheduleContext& course) {
         return late_steps(course.lr, shape_of(o, course), course.warmup);
       });
 }

@@ -1,6 +1,6 @@
 // Stochastic gradient descent with momentum, as PyTorch defines it:
 //   g ← g + weight_decay·w
-//   b ← momentum·b + (1 - dampening)·g, but b ← g at first
+//   b ← momentum·b + (1 - dampening)·g, with b ← g at the first update
 //   w ← w - lr·b, or w ← w - lr·(g + momentum·b) with Nesterov's momentum
 // (Sutskever et al., "On the importance of initialization and momentum in deep learning", ICML 2013).
 #pragma once

@@ -30,8 +30,6 @@ StepState initial_state(const LossScaler& scaler) {
 
 }  // namespace
 
-// ---- Construction
-
 Step::Step(nn::Module& module, const std::vector<Optimizer*>& optimizers, StepOptions options)
     : options_(std::move(options)),
       module_(module),
@@ -56,8 +54,7 @@ Step::Step(nn::Module& module, const std::vector<Optimizer*>& optimizers, StepOp
   take_over();
 }
 
-// What allocates comes first, and undoes what it did where it fails: then all of the module moves, or
-// nothing.
+// Allocations come first and are undone on failure, so the module moves completely or not at all.
 void Step::take_over() {
   scale_index_ = scaler_->attach();
   try {
@@ -76,8 +73,6 @@ Step::Phase Step::phase() const {
   if (!own_scaler_ && applied_in_ == scaler_->iteration_) return Phase::stepped;
   return unscaled_ ? Phase::unscaled : Phase::ready;
 }
-
-// ---- A step
 
 Tensor Step::seed_for(const Tensor& loss, double weight, int loss_index) const {
   Tensor seed = loss_scale(loss_index).viewed(loss.shape());
@@ -103,7 +98,7 @@ void Step::check_backward(int loss_index) const {
           "the model holds its averages: leave the Ema::Scope before training");
 }
 
-// Gives the weight of the micro-batch.
+// Returns the weight of the micro-batch.
 PartWeight Step::begin_micro_batch(PartWeight samples, int loss_index) {
   check_backward(loss_index);
   const PartWeight weight = micro_batches_.weigh(samples);
@@ -112,7 +107,8 @@ PartWeight Step::begin_micro_batch(PartWeight samples, int loss_index) {
     buffers().check_attached();
     for (const FlatBuffers::Slot& slot : buffers().slots())
       require(!slot.parameter.gradient().defined(), "step",
-              "parameter {} has a gradient that no Step::backward made; use it alone, or clear() first",
+              "parameter {} has a gradient that does not come from Step::backward; use only that, or clear() "
+              "first",
               slot.parameter.name());
   }
   return weight;
@@ -150,19 +146,19 @@ void Step::enter_shard(bool overlap) {
 }
 
 void Step::pass() {
-  require(shards_ != nullptr, "step", "a micro-batch without samples is one of a batch in shards");
+  require(shards_ != nullptr, "step", "pass() is only for a batch in shards");
   const PartWeight weight = begin_micro_batch(0.0, 0);
   shards_->pass(micro_batches_.last());
   micro_batches_.add(weight, 0);
 }
 
-// Of several losses the leaves get the sum back.
+// With several losses, each leaf receives the sum of their gradients.
 void Step::give_back_gradients() {
   if (per_loss() && !unscaled_) loss_gradients_->give_back();
 }
 
-// What the micro-batches of all shards make of the step. What this process gathered by itself is in the state
-// and in the scale, in which other steps may count, too.
+// Combines the micro-batches of all shards. This process's own losses are already counted in the state and in
+// the scale, which other steps may share.
 void Step::join_shards() {
   const bool on_device = buffers().device() != Device{};
   const ShardTotals totals =
@@ -176,7 +172,7 @@ void Step::join_shards() {
   scale.forward_non_finite += totals.non_finite_losses - shards_->own_non_finite_losses();
 }
 
-// The micro-batches of the step are complete: gradients as they are checked, and what they weigh.
+// Completes the micro-batches of the step: puts the gradients and their total weight in place.
 void Step::gather() {
   give_back_gradients();
   if (shards_) {
@@ -192,9 +188,8 @@ void Step::unscale() {
           "unscale() after apply(): the gradients are used up; call LossScaler::update(), then backward()");
   require(phase() != Phase::unscaled, "step", "unscale() was called already since the last apply()");
   require(micro_batches_.count() > 0, "step", "unscale() without a backward(): there is nothing to unscale");
-  require(
-      !trained_.parts(), "step",
-      "unscale() shows gradients that are whole, and of a divided update each process has a part of them");
+  require(!trained_.parts(), "step",
+          "unscale() needs whole gradients; with a sharded update each process has only its part of them");
   check_shards();
   gather();
   const Tensor& gradients = buffers().gradients();
@@ -228,12 +223,12 @@ void Step::forget_micro_batches() {
   micro_batches_.clear();
 }
 
-// What the micro-batches told the state and the scales.
+// Reverts the micro-batches' contributions to the state and the scales.
 void Step::forget_gathered() {
   StepState state = gathered_state();
   if (own_scaler_) {
     own_scaler_->forget_gathered();
-  } else if (!per_loss()) {  // other steps may have told something
+  } else if (!per_loss()) {  // other steps may have contributed
     scaler_->forget_losses(state.forward_non_finite, scale_index_);
   }
   state.non_finite = state.forward_non_finite = 0;
@@ -241,10 +236,11 @@ void Step::forget_gathered() {
   write_state(state);
 }
 
-// Puts the learning rates of the next applied steps on the device, when the table is used up.
+// Uploads the learning rates of the next applied steps when the table is used up.
 void Step::fill_rates() {
   if (rates_.covers(attempted_)) return;
-  rates_.fill(attempted_, synchronize().applied);  // also: no step still reads the table
+  rates_.fill(attempted_, synchronize().applied);  // synchronize() also ensures that no step still reads the
+                                                   // table
 }
 
 void Step::check_apply() const {
@@ -256,12 +252,12 @@ void Step::check_apply() const {
           "the model holds its averages: leave the Ema::Scope before training");
 }
 
-// A micro-batch is there when all of its shards are.
+// A micro-batch is complete when all of its shards are.
 void Step::check_shards() const {
   const int own = shards_ ? options_.shards->own() : 1;
   require(
       micro_batches_.count() % own == 0, "step",
-      "{} calls of backward() and pass() are no whole micro-batches of {} shards: each of them takes part",
+      "{} calls of backward() and pass() are not a multiple of {} shards: call one of them for every shard",
       micro_batches_.count(), own);
 }
 
@@ -276,7 +272,7 @@ const Tensor& Step::rates_for(double times) {
   return rates_.once(attempted_, mailbox_.report(attempted_ - 1).applied, times);
 }
 
-// The applied steps with the one that is due, for who averages over them.
+// The number of applied steps including the next one, if it is applied, for a uniform mean.
 std::int64_t Step::averaged_as() { return ends_alike() ? 0 : synchronize().applied + 1; }
 
 void Step::begin_average() {
@@ -285,7 +281,7 @@ void Step::begin_average() {
   average->begin(synchronize().applied);
 }
 
-// The host's part of the beginning of the end; the rates of the step.
+// Host-side preparation of apply(); returns the learning-rate table.
 const Tensor& Step::prepare_apply(double times) {
   check_apply();
   const Tensor& rates = rates_for(times);
@@ -299,7 +295,7 @@ void Step::apply(double times) {
   finish_step();
 }
 
-// What the device does at the end of a step.
+// Enqueues the device side of apply().
 void Step::enqueue_apply(const Tensor& rates, std::int64_t applied) {
   if (!unscaled_) {
     gather();
@@ -332,8 +328,7 @@ void Step::check_and_decide(const Tensor& rates) {
   if (own_scaler_) own_scaler_->move_scales();
 }
 
-// The host's part of the end of a step: sends the report, and lets the gradients and what was derived from
-// the masters expire.
+// Host-side end of a step: enqueues the report, clears gradients, invalidates working copies.
 void Step::finish_step() {
   ++scaler_->applied_;
   applied_in_ = scaler_->iteration_;
@@ -345,15 +340,14 @@ void Step::finish_step() {
   settle_counters();
   trained_.drop_gradients();
   forget_micro_batches();
-  if (mailbox_.arrived(attempted_) && mailbox_.report(attempted_).skip)
-    return;  // known to have changed nothing
+  if (mailbox_.arrived(attempted_) && mailbox_.report(attempted_).skip) return;  // has changed nothing
   trained_.mark_updated();
 }
 
 void Step::set_segment_scales(std::span<const int> log2_scales) {
   require(micro_batches_.count() == 0, "step",
-          "the segments of the loss scale change between two steps: call apply() or clear() before");
-  require(!per_loss(), "step", "segments of the loss scale beside a scale for each loss (scaler.scope)");
+          "segmented loss scales can only change between two steps: call apply() or clear() before");
+  require(!per_loss(), "step", "segmented loss scaling excludes a scale for each loss (scaler.scope)");
   trained_.set_segment_scales(log2_scales);
 }
 
@@ -368,8 +362,6 @@ std::vector<std::string> Step::lazy_tables() const {
     names.push_back(buffers().slots()[slot].parameter.name());
   return names;
 }
-
-// ---- Reports
 
 LateCounters::Outcome Step::outcomes() const {
   return [this](std::int64_t attempted) -> std::optional<bool> {
@@ -403,7 +395,7 @@ StepReport Step::synchronize() {
   return mailbox_.report(attempted_);
 }
 
-// The state as the micro-batches so far have left it.
+// The state with the losses of the micro-batches so far.
 StepState Step::gathered_state() const {
   const Tensor host = state_.device() == Device{} ? state_ : state_.to(Device{});
   backend().synchronize();

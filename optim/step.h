@@ -3,13 +3,13 @@
 //   for each micro-batch:  forward; step.backward(loss, samples);
 //   step.apply();          // join shards → check and norm → decide → update → commit
 //
-// A step is applied or skipped as a whole, and the device decides (core/step_state.h). A skipped step leaves
-// bit for bit as they were: masters, moments, update counts, running statistics and their counters, averages,
-// schedule, `applied`. What advances all the same: `attempted`, `skipped`, the loss scale and its counters.
+// A step is applied or skipped as a whole; the device decides (core/step_state.h). A skipped step keeps bit
+// for bit: masters, moments, update counts, running statistics and their counters, averages, schedule,
+// `applied`. A skipped step still advances `attempted`, `skipped`, the loss scale and its counters.
 //
-// The host never waits in a step: it reads the outcome as a StepReport when it has arrived, at most one step
-// late. Nothing is requested from the system after the first step. On a device that records (Backend::record)
-// a step can be done from recordings of its micro-batches and of its end, see optim/recorded_step.cpp.
+// The host never waits in a step: it reads the outcome as a StepReport, at most one step late. Nothing is
+// allocated from the system after the first step. On a device with recording (Backend::record), micro-batches
+// and the end of a step can be replayed, see optim/recorded_step.cpp.
 #pragma once
 
 #include <functional>
@@ -36,7 +36,7 @@ class Backend;
 
 namespace tandem::optim {
 
-// Work of a step that a device has recorded; made and used by one Step, which it must not outlive.
+// Recorded work of a step; made and used by one Step, which must outlive it.
 class RecordedBackward;
 class RecordedApply;
 class GivenState;
@@ -44,131 +44,127 @@ class GivenState;
 class Step {
  public:
   // Moves the module's trainable parameters and its statistics into flat buffers; freeze before, not after.
-  // The optimizers must outlive the step. Throws UserError when a trainable parameter belongs to no
-  // optimizer or to two, when an optimizer has a parameter that is not the module's, when learning rates
-  // contradict each other, and for numbers out of range. Where it throws, for lack of memory too, nothing has
-  // moved: a step that had the parameters still has them.
+  // The optimizers must outlive the step. Throws UserError when a trainable parameter belongs to no optimizer
+  // or to two, when an optimizer has a parameter of another module, when learning rates contradict each
+  // other, and for numbers out of range. If it throws (even for lack of memory), nothing has moved: the
+  // parameters stay with the step that had them.
   Step(nn::Module& module, const std::vector<Optimizer*>& optimizers, StepOptions options = {});
   Step(const Step&) = delete;
   Step& operator=(const Step&) = delete;
 
-  // Backward of one micro-batch (or of one of several losses, `loss_index` with ScalerScope::loss), seeded
-  // with the loss scale, which is read where it lives: on the device. `loss` is a mean over `samples`
-  // (examples or tokens); the step's gradient is the mean over all of its samples. With equal counts the seed
-  // is the scale itself, and the division happens when the update unscales. `samples` may be a sum of weights
-  // instead, and 0 for a micro-batch that counts nothing; a step of nothing else has gradients of zero. See
-  // PartWeight.
-  // Several losses add up to one; a micro-batch that lacks one of them counts it as 0. Throws UserError
-  // beyond `accumulate` calls for a loss, after unscale(), for a loss that backward() refuses, when gradients
-  // are there that no call of this made, and inside an Ema::Scope. A failed backward drops the step's
-  // gradients, see clear().
+  // Backward of one micro-batch (or of loss `loss_index` with ScalerScope::loss), seeded with the loss scale
+  // from device memory. `loss` is a mean over `samples` (examples or tokens); the step's gradient is the mean
+  // over all of its samples. With equal counts the seed is the scale itself and the update divides by the
+  // count. `samples` may also be a sum of weights, or 0 for a micro-batch that does not count; a step with
+  // only such micro-batches has zero gradients. See PartWeight.
+  // Several losses are summed; a missing loss counts as 0. Throws UserError beyond `accumulate` calls for a
+  // loss, after unscale(), for a loss that backward() refuses, when a leaf has a gradient from elsewhere, and
+  // inside an Ema::Scope. A failed backward drops the step's gradients, see clear().
   void backward(const Tensor& loss, PartWeight samples = 1.0, int loss_index = 0);
-  // With StepOptions::shards: before the forward of a micro-batch, which begins with what its shard has
-  // gathered. `overlap`: see ShardAccumulator. Nothing otherwise.
+  // With StepOptions::shards: call before the forward of a micro-batch, to restore what its shard has
+  // accumulated. `overlap`: see ShardAccumulator. No effect otherwise.
   void enter_shard(bool overlap = true);
-  // In place of backward() for a micro-batch of a shard without samples, which has no loss.
+  // Replaces backward() for a micro-batch of a shard without samples, which has no loss.
   void pass();
-  // Divides the gradients of the leaves by the scale in place, for code that looks at them or changes them
-  // before apply(): a clipping of one's own (optim/clip.h), a measurement. apply() does so by itself in the
-  // pass of the update. What is not finite here skips the step, whatever becomes of it. Throws UserError
-  // without a backward, when called twice, after an apply() that waits for LossScaler::update(), and where
-  // the update is divided, of whose gradients a process has a part.
+  // Divides the gradients of the leaves by the scale in place, for code that reads or changes them before
+  // apply(): custom clipping (optim/clip.h), measurements. Without it, apply() unscales in the pass of the
+  // update. A gradient that is not finite here skips the step even if it is changed later. Throws UserError
+  // without a backward, on a second call, after an apply() that waits for LossScaler::update(), and with a
+  // sharded update, where each process has only its part of the gradients.
   void unscale();
-  // All micro-batches are there.
+  // Whether all micro-batches are done.
   bool ready() const { return micro_batches_.ready(); }
-  // Ends the step; fewer micro-batches than `accumulate` are fine (the end of an epoch), none is a UserError.
-  // A parameter without a gradient keeps its value, moments and update count. The learning rate is `times`
-  // what it would be, for this step only (at least 0, finite); unless that is 1, the host waits for the step
-  // before the last one.
+  // Ends the step. Fewer micro-batches than `accumulate` are fine (the end of an epoch); none is a UserError.
+  // A parameter without a gradient keeps its value, moments and update count. `times` (finite, at least 0)
+  // multiplies the learning rate of this step only; unless it is 1, the host waits for the step before the
+  // last one.
   void apply(double times = 1.0);
-  // Forgets the micro-batches since the last apply: gradients and running statistics, and what a loss that
-  // was not finite told the scale. (What the losses of a shared scaler with ScalerScope::loss told it stays.)
+  // Discards the micro-batches since the last apply: gradients, running statistics, and their non-finite
+  // losses. (Losses of a shared scaler with ScalerScope::loss stay counted.)
   void clear();
 
-  // Whether steps are recorded: where the device does.
+  // Whether the device can record steps.
   bool recordable() const;
-  // Records and does `forward`, which returns the loss, and backward(loss, samples, loss_index), for the
-  // micro-batch of the number that is due. Whatever `forward` reads must lie where it will lie at every later
-  // use; random numbers come from a counter (random_counter). It may run modules of other steps, too; these
-  // must outlive the recording. Run some steps the usual way first. Throws UserError unless recordable(), and
-  // what forward and the device throw. The step is as before then, and can go on the usual way.
+  // Records and executes `forward`, which returns the loss, and backward(loss, samples, loss_index), for the
+  // next micro-batch. Everything that `forward` reads must stay at its address for every replay; random
+  // numbers come from a counter (random_counter). It may run modules of other steps; they must outlive the
+  // recording. Run some ordinary steps first. Throws UserError unless recordable(), and whatever forward and
+  // the device throw; the step is then as before and can continue without recording.
   std::unique_ptr<RecordedBackward> record_backward(const std::function<Tensor()>& forward,
                                                     PartWeight samples, int loss_index = 0);
-  // Does the recorded work instead of calling backward. Throws UserError for a micro-batch of another number,
-  // or when those before it left gradients elsewhere.
+  // Replays a recording instead of calling backward. Throws UserError for a micro-batch of another number, or
+  // when the micro-batches before it left gradients on other parameters.
   void backward(RecordedBackward& recorded);
-  // The same for apply(): for steps of as many micro-batches, with samples in the same proportion.
+  // The same for apply(), for steps with as many micro-batches and samples in the same proportion.
   std::unique_ptr<RecordedApply> record_apply();
   void apply(RecordedApply& recorded);
-  // Whether the step that is due for apply() can be ended with it. With StepOptions::shards all processes
-  // tell each other what theirs weigh.
+  // Whether `recorded` can end the current step. With StepOptions::shards all processes exchange their
+  // weights.
   bool fits(const RecordedApply& recorded) const;
-  // Whether one step ends as the other does: not while a uniform mean follows them, which weighs each
-  // otherwise.
+  // Whether all steps end alike. False while a uniform mean is running, which weighs each step differently.
   bool ends_alike() const {
     return !trained_.ema() || !trained_.ema()->uniform() || !trained_.ema()->follows();
   }
 
-  // From the next step on, until it is set again: the gradient of the parameter of slot i of buffers() comes
-  // to 2^log2_scales[i] times the loss scale, because backward is so (amp/segmented_loss_scale.h), and who
-  // divides by the loss scale divides by that. What was recorded holds what was set then. No part of state().
-  // Throws UserError within a step, for another number of slots, beyond ±126, and with ScalerScope::loss.
+  // Scale of the gradients of slot i of buffers(), relative to the loss scale: 2^log2_scales[i]
+  // (amp/segmented_loss_scale.h). Unscaling divides by it. Holds from the next step until set again;
+  // recordings keep the value they were made with. Not part of state(). Throws UserError within a step, for
+  // another number of slots, beyond ±126, and with ScalerScope::loss.
   void set_segment_scales(std::span<const int> log2_scales);
-  // From the next step on, until it is set again: see RateFactor. No part of state().
+  // See RateFactor. Holds from the next step until set again. Not part of state().
   void set_rate_factor(const RateFactor& factor) { rates_.set_factor(factor); }
-  // The uniform mean of StepOptions::ema begins with the next step. Waits for the device. Throws UserError
-  // where there is none; nothing where it has begun.
+  // Begins the uniform mean of StepOptions::ema with the next step. Synchronises. Throws UserError without
+  // such a mean; no effect after the first call.
   void begin_average();
 
-  // The count of attempted or of applied steps in device memory, for RandomKey::counter: in forward and
-  // backward it is the count before this step.
+  // The count of attempted or applied steps in device memory, for RandomKey::counter. In forward and backward
+  // it excludes the current step.
   const std::int64_t* random_counter(bool applied = false) const;
 
-  // The report of the last step, or of the one before when the last is still under way on an asynchronous
-  // device.
+  // The report of the last step, or of the one before while the last is still running.
   StepReport last_report();
-  // The report of the last step; waits for it. For evaluation, checkpoints and the end.
+  // The report of the last step; synchronises. For evaluation, checkpoints and the end.
   StepReport synchronize();
   // Whether the report of the last step has arrived.
   bool arrived();
-  // The report of one of the last two steps, by its number; waits for it.
+  // The report of one of the last two steps, by its number; synchronises.
   StepReport report_of(std::int64_t attempted);
 
-  std::int64_t attempted() const { return attempted_; }         // known without waiting
+  std::int64_t attempted() const { return attempted_; }         // needs no synchronisation
   int micro_batches() const { return micro_batches_.count(); }  // calls of backward since the last apply
   const StepOptions& options() const { return options_; }
-  // Bytes that an applied step must move at least after its backwards: gradients read, masters, moments and
-  // averages read and written, working copies written, statistics copied; each once. Of a table that is
-  // updated by rows, the rows of the last step, for which this waits, but averages of all.
+  // Lower bound on memory traffic of the optimizer update, in bytes: reads of gradients, reads and writes of
+  // masters, moments and averages, writes of working copies, copies of statistics. Sparse tables count only
+  // the rows touched by the last step (synchronises); EMA counts all rows.
   std::int64_t update_bytes() const { return trained_.update_bytes(); }
-  // The scaler in use, and this step's scale as f32 scalar on the device: to seed a backward of one's own
-  // (gradient penalties) with.
+  // The scaler in use, and this step's scale as f32 scalar on the device: the seed for a custom backward
+  // (gradient penalties).
   LossScaler& scaler() { return *scaler_; }
-  // Names of the tables whose updates are lazy (Sparse::lazy), and differ from dense ones for it.
+  // Names of the tables whose updates are lazy (Sparse::lazy) and therefore differ from dense ones.
   std::vector<std::string> lazy_tables() const;
   Tensor loss_scale(int loss_index = 0) const { return scaler_->scale(scale_index(loss_index)); }
   const FlatBuffers& buffers() const { return trained_.buffers(); }
   Ema* ema() { return trained_.ema(); }  // nullptr without StepOptions::ema
 
-  // Everything a run needs to go on bit for bit, by name: masters, statistics, moments, counts, averages,
-  // counters and scale, and inside an accumulation the gradients so far. The tensors share the step's memory
-  // and change with it. Waits for the device.
-  // Throws UserError within a step over shards. Of a divided update (StepOptions::update_parts) a call of all
-  // processes, of which the first gets the whole state, and the others one without moments.
-  // `prefix` stands before every name ("discriminator.", with its dot), so that the states of several steps
-  // go into one file. A shared scaler is nobody's: LossScaler::state() saves it, once.
+  // Everything needed to resume bit for bit, by name: masters, statistics, moments, counts, averages,
+  // counters and scale, and within an accumulation the gradients so far. The tensors share the step's memory
+  // and change with it. Synchronises.
+  // Throws UserError within a step over shards. With a sharded update (StepOptions::update_parts) this is a
+  // collective call: the first process gets the whole state, the others a state without moments.
+  // `prefix` precedes every name ("discriminator.", with its dot), so that one file can hold several steps. A
+  // shared scaler is not included: save it once by LossScaler::state().
   std::vector<NamedTensor> state(std::string_view prefix = {});
-  // Of it what every process holds: all, but for the moments of a divided update. No call of others.
+  // The part of state() that every process holds: all but the moments of a sharded update. Not collective.
   std::vector<NamedTensor> common_state(std::string_view prefix = {});
-  // Of a divided update, by all processes: the gradients of the last step are whole in the flat buffer, for
-  // who looks at them. Nothing otherwise.
+  // With a sharded update, a collective call: all-gathers the gradients of the last step into the flat buffer
+  // for inspection. No effect otherwise.
   void gather_gradients() { trained_.gather_gradients(); }
-  // Takes what state(prefix) gave on a step over the same model with the same optimizers; what has another
-  // prefix is left to others. A shared scaler is loaded before its steps. Throws UserError, before anything
-  // is changed, that lists missing and unexpected names or the first tensor of another shape or dtype.
+  // Loads the state(prefix) of a step over the same model with the same optimizers; ignores names with
+  // another prefix. Load a shared scaler before its steps. Throws UserError, before anything is changed, that
+  // lists missing and unexpected names or the first tensor of another shape or dtype.
   void load_state(const std::vector<NamedTensor>& state, std::string_view prefix = {});
-  // A state of a step over the same model that ran in another precision, as load_state takes it: masters,
-  // moments and averages are cast to this step's types, the loss scale is this step's own as it is now.
+  // Converts the state of a step over the same model in another precision for load_state: casts masters,
+  // moments and averages to this step's types and keeps this step's current loss scale.
   std::vector<NamedTensor> converted(std::vector<NamedTensor> state, std::string_view prefix = {});
 
  private:
@@ -223,11 +219,11 @@ class Step {
   std::unique_ptr<LossScaler> own_scaler_;
   LossScaler* scaler_ = nullptr;
   int scale_index_ = 0;
-  std::int64_t applied_in_ = -1;                   // iteration of the scaler in which apply() was called last
-  std::unique_ptr<LossGradients> loss_gradients_;  // with a scale for each loss, else absent
+  std::int64_t applied_in_ = -1;                   // scaler iteration of the last apply()
+  std::unique_ptr<LossGradients> loss_gradients_;  // absent without ScalerScope::loss
 
-  std::unique_ptr<ShardAccumulator> shards_;  // of a batch in shards
-  double total_weight_ = 0.0;                 // of the micro-batches of all shards, once they are joined
+  std::unique_ptr<ShardAccumulator> shards_;  // absent without shards
+  double total_weight_ = 0.0;                 // of the micro-batches of all shards, after join_shards()
 
   MicroBatches micro_batches_;  // since the last apply
   bool unscaled_ = false;

@@ -1,4 +1,4 @@
-// The state of a Step as named tensors: what a checkpoint keeps of it.
+// State of a Step as named tensors, for checkpoints.
 #include <unordered_map>
 
 #include "core/backend.h"
@@ -12,7 +12,7 @@ namespace {
 constexpr const char* kAverageBegun = "average.begun";  // see Ema::begun
 }
 
-// Where the gradients of the micro-batches so far are, and whether a slot has one.
+// The gradients of the micro-batches so far, and whether a slot has one.
 const Tensor& Step::gradients_so_far() { return per_loss() ? loss_gradients_->sum() : buffers().gradients(); }
 bool Step::has_gradient_so_far(std::size_t slot) const {
   return per_loss() ? loss_gradients_->has(slot) : buffers().slots()[slot].parameter.gradient().defined();
@@ -73,8 +73,7 @@ std::vector<NamedTensor> Step::converted(std::vector<NamedTensor> state, std::st
   for (auto& [name, tensor] : state) {
     const auto type = types.find(name);
     if (type == types.end() || !tensor.defined() || tensor.dtype() == type->second) continue;
-    if (!is_floating(tensor.dtype()) || !is_floating(type->second))
-      continue;  // load_state says what is wrong
+    if (!is_floating(tensor.dtype()) || !is_floating(type->second)) continue;  // load_state reports the error
     const Tensor cast = Tensor::empty(
         tensor.shape(), {.dtype = type->second, .device = tensor.device(), .kind = MemoryKind::data});
     backend_for(tensor.device()).cast(tensor, cast);
@@ -86,13 +85,13 @@ std::vector<NamedTensor> Step::converted(std::vector<NamedTensor> state, std::st
   return state;
 }
 
-// What load_state expects: tensors that are copied where they belong, and numbers.
+// The targets of load_state: tensors to copy into, and numbers.
 struct Step::Incoming {
   OptimizerState::Values moments{};  // whole
-  std::vector<NamedTensor> targets;  // all that is expected
+  std::vector<NamedTensor> targets;  // all expected tensors
   std::vector<std::pair<std::int64_t*, Tensor>> counts;
   std::vector<char> has_gradient;  // by slot
-  bool accumulating = false;       // saved between the micro-batches of a step
+  bool accumulating = false;       // saved between micro-batches of a step
   Tensor counters = Tensor::empty({4}, {.dtype = DType::i64});
   Tensor values = Tensor::empty({5}, {.dtype = DType::f64});
   Tensor accumulation{};
@@ -148,7 +147,7 @@ void Step::load_state(const std::vector<NamedTensor>& state, std::string_view pr
       step_state(given.at(kStepCounters), given.at(kStepValues), given.prefix() + kStepCounters);
   const std::vector<double> progress = given.at(kStepAccumulation).to_vector<double>();
   micro_batches_.check(progress, (given.prefix() + kStepAccumulation).c_str());
-  if (own_scaler_) own_scaler_->load_state(state, prefix);  // the last that may refuse
+  if (own_scaler_) own_scaler_->load_state(state, prefix);  // the last call that may throw
 
   for (const auto& [name, target] : in.targets) {
     backend_for(target.device()).copy_bytes(given.at(name).to(target.device()), target);
@@ -158,7 +157,7 @@ void Step::load_state(const std::vector<NamedTensor>& state, std::string_view pr
   resume(in, loaded);
 }
 
-// Goes on with what was copied.
+// Continues from the copied state.
 void Step::resume(const Incoming& in, const StepState& loaded) {
   for (const auto& [count, tensor] : in.counts) *count = tensor.data<std::int64_t>()[0];
   trained_.optimizer_state().take(in.moments);

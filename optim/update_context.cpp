@@ -85,7 +85,7 @@ void UpdatedParameter::update(const UpdateRule& rule, std::initializer_list<std:
   work_.backend.update(clipped, {&range_, 1}, buffers, work_.step);
 }
 
-// Elements draw by their place in the parameter, parameters by seeds of their own.
+// Each element draws by its place in the parameter, each parameter by its own seed.
 StorageRounding UpdatedParameter::rounding() const {
   StorageRounding rounding = work_.buffers.rounding;
   rounding.seed += 0x9E3779B97F4A7C15u * static_cast<std::uint64_t>(range_.slot + 1);

@@ -37,7 +37,7 @@ void LateCounters::set_added(const std::vector<std::int64_t>& values) {
 
 void LateCounters::close_step(std::int64_t attempted, const Outcome& outcome) {
   if (settled_ < attempted - 2) settle(attempted - 1, outcome);
-  ensure(settled_ >= attempted - 2, "step", "step {} ends before the outcome of step {} is known", attempted,
+  ensure(settled_ >= attempted - 2, "step", "step {} ends before step {} has a known outcome", attempted,
          settled_ + 1);
   const std::size_t slot = static_cast<std::size_t>(attempted % 2);
   const bool earlier = settled_ < attempted - 1;

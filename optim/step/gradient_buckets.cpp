@@ -6,7 +6,7 @@ namespace tandem::optim {
 
 std::vector<Range> bucket_slots(const std::vector<FlatBuffers::Slot>& slots, std::size_t bucket_bytes) {
   std::vector<Range> buckets;
-  std::size_t bytes = bucket_bytes;  // of the last one: full, so that the first slot begins one
+  std::size_t bytes = bucket_bytes;  // of the last bucket: full, so that the first slot opens one
   for (std::size_t s = 0; s < slots.size(); ++s) {
     if (bytes >= bucket_bytes) {
       buckets.push_back({s, s});
@@ -53,7 +53,7 @@ void GradientBuckets::begin_rest() {
 }
 
 void GradientBuckets::drop() {
-  if (due_) begin_rest();  // as the others do, which went on
+  if (due_) begin_rest();  // matches the other processes, which continued
   finish();
 }
 

@@ -1,8 +1,8 @@
-// Gradients that are added up over shards while backward still makes others: ranges of the flat buffer, which
-// lie in about the order in which they are complete, begun one after the other as they get whole.
+// Gradient buckets: ranges of the flat buffer that are all-reduced over shards while backward is still
+// running. The buffer lies in about the order in which gradients become complete.
 //
-// Every process begins the same buckets in the same order, whatever gets ready when, so that those of all of
-// them meet. Li et al., "PyTorch Distributed", VLDB 2020.
+// Every process starts the same buckets in the same order, regardless of which is ready first, so that the
+// collectives match. Li et al., "PyTorch Distributed", VLDB 2020.
 #pragma once
 
 #include <vector>
@@ -13,28 +13,28 @@
 
 namespace tandem::optim {
 
-// How slots are put together: whole parameters from the first on, until there are so many bytes. One bucket
-// more than needed is never made; a parameter larger than that has one of its own with those before it.
+// Assigns slots to buckets: whole parameters in order until a bucket holds `bucket_bytes`. A larger parameter
+// closes the bucket of the parameters before it.
 std::vector<Range> bucket_slots(const std::vector<FlatBuffers::Slot>& slots, std::size_t bucket_bytes);
 
 class GradientBuckets {
  public:
-  // Both are kept by reference, and told of by the leaves until this is gone.
+  // Keeps both by reference; registers as observer of the leaves during its lifetime.
   GradientBuckets(const FlatBuffers& buffers, ShardExchange& exchange);
   ~GradientBuckets();
   GradientBuckets(const GradientBuckets&) = delete;
   GradientBuckets& operator=(const GradientBuckets&) = delete;
 
-  // The backward that comes is the last one of the step: what it completes is begun.
+  // Marks the next backward as the last one of the step, whose completed gradients can be reduced.
   void arm() { armed_ = due_ = true; }
   void disarm() { armed_ = false; }
-  // Begins the buckets that have not been begun. Every gradient is there.
+  // Starts the remaining buckets. All gradients are complete.
   void begin_rest();
-  // Waits for all of them.
+  // Waits for all buckets.
   void finish();
-  // The step is dropped: what other processes have begun comes to its end.
+  // Drops the step: completes the reductions that other processes have started.
   void drop();
-  // What was begun has only been recorded, and the recording is gone.
+  // Forgets buckets that were only recorded; the recording is gone.
   void forget();
 
  private:
@@ -51,9 +51,9 @@ class GradientBuckets {
   std::vector<Bucket> buckets_;
   std::vector<std::size_t> bucket_of_;  // by slot
   std::vector<char> is_ready_;          // by slot
-  std::size_t next_ = 0;                // to be begun
+  std::size_t next_ = 0;                // next bucket to start
   bool armed_ = false;
-  bool due_ = false;  // the last backward of the step has been armed, here as everywhere
+  bool due_ = false;  // the last backward of the step has been armed, in all processes
 };
 
 }  // namespace tandem::optim

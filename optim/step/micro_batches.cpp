@@ -19,15 +19,14 @@ void MicroBatches::check_room(int loss_index) const {
           loss_index, losses);
   const Calls& calls = calls_[static_cast<std::size_t>(loss_index)];
   const bool room = calls.count < accumulate_;
-  require(room, "step",
-          "backward was called {} times{}, which is all that accumulate ({}) allows: call apply()",
+  require(room, "step", "backward was called {} times{}, the maximum with accumulate {}: call apply()",
           calls.count, losses > 1 ? fmt::format(" for loss number {}", loss_index) : "", accumulate_);
 }
 
 PartWeight MicroBatches::weigh(PartWeight samples) {
   for (const double number : {samples.count, samples.divisor})
-    require(std::isfinite(number) && number >= 0.0, "step", "a micro-batch counts 0 samples or more, got {}",
-            number);
+    require(std::isfinite(number) && number >= 0.0, "step",
+            "a micro-batch must count at least 0 samples, got {}", number);
   if (samples.divisor > 0.0 && !has_reference_ && !unit_) reference_ = samples.divisor;
   return {samples.count / reference_, samples.divisor / reference_};
 }
@@ -72,8 +71,8 @@ void MicroBatches::check(std::span<const double> values, const char* name) const
     sound =
         sound && count_up_to(values[i], accumulate_) && values[i + 1] >= 0.0 && std::isfinite(values[i + 1]);
   }
-  require(sound, "state", "{} is damaged: counts and weights of micro-batches are finite and not negative",
-          name);
+  require(sound, "state",
+          "{} is damaged: counts and weights of micro-batches must be finite and not negative", name);
 }
 
 void MicroBatches::take(std::span<const double> values, StepState& gathered) {

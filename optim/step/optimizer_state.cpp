@@ -26,7 +26,7 @@ OptimizerState::OptimizerState(const FlatBuffers& buffers, const std::vector<Own
     double value;
   };
   std::vector<Initial> initial;
-  std::vector<Index> ends;  // of the tensors declared of each slot and those before
+  std::vector<Index> ends;  // of the tensors declared for each slot and those before
   std::size_t moments = 0;
   for (std::size_t s = 0; s < slots.size(); ++s) {
     const Optimizer& optimizer = *owners[s].optimizer;

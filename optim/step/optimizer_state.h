@@ -1,8 +1,8 @@
-// OptimizerState: what the optimizers of a step keep of each parameter.
+// OptimizerState: the state tensors of a step's optimizers.
 //
-// Moments of elementwise rules lie in the layout of the flat buffers, one buffer each, so that an update is
-// one pass. Tensors that other optimizers declare lie one after the other, in the order of the slots, in a
-// buffer of their own. Where the update is divided among processes, each has the tensors of its part.
+// Moments of elementwise rules have the layout of the flat buffers, one buffer each, so that an update is one
+// pass. Tensors declared by other optimizers lie in a separate buffer, in the order of the slots. With a
+// sharded update, each process holds its own part.
 #pragma once
 
 #include <span>
@@ -18,7 +18,7 @@
 
 namespace tandem::optim {
 
-// The optimizer of a parameter, and its entry there.
+// The optimizer of a parameter, and its entry in it.
 struct Owner {
   const Optimizer* optimizer = nullptr;
   const Optimizer::Entry* entry = nullptr;
@@ -26,39 +26,39 @@ struct Owner {
 
 class OptimizerState {
  public:
-  // `owners`: of each slot of `buffers`. `parts` is absent where the update is whole; where an optimizer
-  // declares state tensors, parameters are in one part each. The buffers and parts must outlive this. Throws
+  // `owners`: one for each slot of `buffers`. `parts` is absent without a sharded update; if an optimizer
+  // declares state tensors, each parameter lies in one part. The buffers and parts must outlive this. Throws
   // UserError for two tensors of one name, and for more moments than a rule can have.
   OptimizerState(const FlatBuffers& buffers, const std::vector<Owner>& owners, const UpdateParts* parts);
 
-  // All of it, or a process's part.
+  // The whole state, or a process's part.
   struct Values {
-    std::vector<Tensor> moments;  // in the layout of the flat buffers; fewer, or absent: not kept
+    std::vector<Tensor> moments;  // in the layout of the flat buffers; missing or absent ones are not kept
     Tensor declared;
   };
 
-  // What this process holds of a moment, for UpdateBuffers; absent where no rule has so many.
+  // This process's part of a moment, for UpdateBuffers; absent if no rule has it.
   Tensor moment(std::size_t m) const { return m < own_.moments.size() ? own_.moments[m] : Tensor(); }
-  // The tensors that are declared of a parameter of the own part.
+  // The declared tensors of a parameter in the own part.
   std::vector<NamedState> tensors(std::size_t slot) const;
-  // Elements that are kept of a parameter.
+  // Number of state elements of a parameter.
   Index elements(std::size_t slot) const;
 
-  // The whole state, where this process holds it: all of it where the update is not divided, else none.
+  // The whole state if this process holds it (no sharded update), else none.
   Values held() const { return parts_ ? Values() : own_; }
-  // The whole state. Of a divided update a call of all processes: the first gets a copy, and the others none.
+  // The whole state. Collective with a sharded update: the first process gets a copy, the others none.
   Values gathered(ShardExchange* exchange) const;
   // Memory for a whole state, for take().
   Values to_load() const;
   void take(const Values& whole) const;
-  // Adds the tensors of a parameter that `whole` holds, by name.
+  // Adds a parameter's tensors in `whole`, by name.
   void add_named(std::size_t slot, const Values& whole, std::vector<NamedTensor>& named) const;
 
  private:
   struct Place {
     std::string name;
     Shape shape;
-    std::size_t moment;  // kDeclared of a tensor in `declared`
+    std::size_t moment;  // kDeclared for a tensor in `declared`
     Index first;         // element
   };
   static constexpr std::size_t kDeclared = kMostMoments;

@@ -35,23 +35,24 @@ void check(const StepOptions& options, const LossScaler& scaler, Device device) 
             to_string(shards->device()), to_string(device));
     require(
         device == Device{} || (shards->own() == 1 && shards->bucket_bytes() > 0), "step",
-        "{} shards of a process on {}: a device computes one shard, whose gradients are added up in ranges",
+        "{} shards of a process on {}: a device computes one shard, whose gradients are reduced in buckets",
         shards->own(), to_string(device));
     require(s.scope != ScalerScope::loss, "step",
-            "a scale for each loss (scaler.scope) is not to be had with a batch in shards");
+            "a scale for each loss (scaler.scope) excludes a batch in shards");
     require(shards->own() >= 1 && shards->first() >= 0 && shards->first() + shards->own() <= shards->shards(),
-            "step", "own shards {} to {} of {}: each process has at least one", shards->first(),
+            "step", "own shards {} to {} of {}: each process needs at least one", shards->first(),
             shards->first() + shards->own() - 1, shards->shards());
     check_positive("usual_samples", shards->usual_samples());
   }
   if (options.unit) check_positive("unit", *options.unit);
-  require(options.update_parts == 1 || !options.rounding.stochastic, "step",
-          "an update in {} parts does not round stochastically: elements draw by their place in the whole",
-          options.update_parts);
+  require(
+      options.update_parts == 1 || !options.rounding.stochastic, "step",
+      "an update in {} parts excludes stochastic rounding, which draws by an element's place in the whole",
+      options.update_parts);
   check_storage("rounding.weights", options.rounding.weights);
   check_storage("rounding.moments", options.rounding.moments);
   require(!options.rounding.stochastic || options.rounding.weights != DType::f32, "step",
-          "stochastic rounding needs weights of a 16-bit type: f32 masters are not rounded");
+          "stochastic rounding needs 16-bit weights: f32 masters are not rounded");
   if (const auto rounded = options.round_statistics) {
     require(is_16bit(*rounded), "step", "statistics are rounded to f16 or bf16, not {}", name_of(*rounded));
   }

@@ -8,7 +8,7 @@ namespace tandem::optim {
 
 namespace {
 constexpr std::int64_t kEntries = 4096;
-constexpr std::int64_t kShort = 2;  // the step before was applied, or it was not
+constexpr std::int64_t kShort = 2;  // entries: the step before was applied, or not
 }  // namespace
 
 RateTable::RateTable(Schedule schedule, Device device)
@@ -21,7 +21,7 @@ void RateTable::fill(std::int64_t attempted, std::int64_t applied) {
   table[0] = static_cast<double>(applied);
   for (std::int64_t i = 0; i < kEntries; ++i) table[1 + i] = rate(applied + i);
   backend_for(table_.device()).copy_bytes(host_, table_);
-  end_ = attempted + kEntries;  // in attempted steps, of which at most all are applied
+  end_ = attempted + kEntries;  // counts attempted steps, of which at most all are applied
 }
 
 double RateTable::rate(std::int64_t applied) const {

@@ -1,4 +1,4 @@
-// The learning rates of the applied steps ahead, where the decision of a step looks them up.
+// Learning rates of the next applied steps, read by the device when it decides a step.
 #pragma once
 
 #include <array>
@@ -9,34 +9,33 @@
 
 namespace tandem::optim {
 
-// What evaluations make of a schedule: its rate times `factor`, but not below `least`, nor above what the
-// schedule says.
+// Plateau factor on the schedule: rate times `factor`, at least `least`, at most the scheduled rate.
 struct RateFactor {
   double factor = 1.0, least = 0.0;
   friend bool operator==(const RateFactor&, const RateFactor&) = default;
 };
 
-// A schedule is a function of the count of applied steps, which the host learns late: a window of it lies on
-// the device, as Backend::decide takes it.
+// A schedule is a function of the number of applied steps, which the host learns late. So a window of it lies
+// on the device, in the form that Backend::decide takes.
 class RateTable {
  public:
   RateTable(Schedule schedule, Device device);
 
   const Tensor& on_device() const { return table_; }
-  // Whether the table serves the step after `attempted` ones, however many of them were applied.
+  // Whether the table covers the step after `attempted` ones, however many of them were applied.
   bool covers(std::int64_t attempted) const { return attempted < end_; }
-  // Puts the rates of the steps from `applied` on into the table. No step may still read it.
+  // Writes the rates from step `applied` on. No step may still read the table.
   void fill(std::int64_t attempted, std::int64_t applied);
-  // The table serves no step any more.
+  // Invalidates the table.
   void expire() { end_ = 0; }
-  // Of the steps from now on.
+  // Holds for the next steps.
   void set_factor(const RateFactor& factor);
-  // A table for one step after `attempted` ones, whose rate is `times` what it would be: `applied` were
-  // applied of all but the last. No step but the last one may still be under way.
+  // A table for one step after `attempted` ones with `times` its rate. `applied`: the number applied of all
+  // but the last. Only the last step may still be running.
   const Tensor& once(std::int64_t attempted, std::int64_t applied, double times);
 
  private:
-  // A table of few entries, by steps of even and odd number.
+  // A table of few entries, for steps of even and of odd number.
   struct Short {
     Tensor host, table;
   };
@@ -45,7 +44,7 @@ class RateTable {
   Schedule schedule_;
   RateFactor factor_;
   Tensor host_, table_;
-  std::array<Short, 2> short_;  // made when there is a first use
+  std::array<Short, 2> short_;  // allocated on first use
   std::int64_t end_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// What the host learns of a step, and the mailbox in which it arrives.
+// Report of a step, and the mailbox that carries it to the host.
 #pragma once
 
 #include <array>
@@ -9,35 +9,35 @@
 namespace tandem::optim {
 
 struct StepReport {
-  std::int64_t attempted = 0, applied = 0, skipped = 0;  // counts, this step included
+  std::int64_t attempted = 0, applied = 0, skipped = 0;  // including this step
   std::int64_t consecutive_skips = 0;
   bool skip = false;             // this step was skipped
   double learning_rate = 0.0;    // of this step, before group factors
-  double loss = 0.0;             // mean over the step's samples; of several losses their sum
-  double gradient_norm = 0.0;    // before clipping; NaN when not finite or not checked
-  double clip_factor = 1.0;      // by norm
-  double loss_scale = 1.0;       // that this step used
-  double next_loss_scale = 1.0;  // of the next one; a shared scale moves later, in LossScaler::update()
-  bool exhausted = false;        // the scale cannot fall further and gradients overflow still
+  double loss = 0.0;             // mean over the step's samples; several losses are summed
+  double gradient_norm = 0.0;    // before clipping; NaN: not finite or not checked
+  double clip_factor = 1.0;      // of norm clipping
+  double loss_scale = 1.0;       // used by this step
+  double next_loss_scale = 1.0;  // of the next step; a shared scale moves later, in LossScaler::update()
+  bool exhausted = false;        // gradients still overflow at the smallest scale
 };
 
-// Host copies of what the last two steps left, of even and odd numbers. The device fills them in the order of
-// its work, so sending and asking never wait. Steps are numbered by StepState::attempted.
+// Host copies of the results of the last two steps (even and odd numbers). The device fills them in stream
+// order, so sending and polling never wait. Steps are numbered by StepState::attempted.
 class ReportMailbox {
  public:
   explicit ReportMailbox(Device device);
 
-  // Both slots hold `state` and the scale (a ScaleState where the device has it): of the step that a run has
-  // come to. Waits for the device.
+  // Fills both slots with `state` and the scale (a ScaleState in device memory), e.g. after loading.
+  // Synchronises.
   void reset(const StepState& state, const Tensor& scale);
-  // Sends what the device will have in `state` (a StepState) and `scale` when it gets there, as the report of
-  // step `attempted`. That of the step two before is gone then.
+  // Enqueues a copy of `state` (a StepState) and `scale` as the report of step `attempted`, replacing that of
+  // the step two before.
   void send(std::int64_t attempted, const Tensor& state, const Tensor& scale);
 
-  // Of one of the last two steps.
+  // For one of the last two steps.
   bool arrived(std::int64_t attempted) const;
   void wait_for(std::int64_t attempted) const;
-  // Of one that has arrived.
+  // For a step whose report has arrived.
   StepReport report(std::int64_t attempted) const;
   StepState state(std::int64_t attempted) const;
 
@@ -45,7 +45,7 @@ class ReportMailbox {
   static std::size_t slot_of(std::int64_t attempted) { return static_cast<std::size_t>(attempted & 1); }
 
   Device device_;
-  std::array<Tensor, 2> slots_;  // StepState and ScaleState each
+  std::array<Tensor, 2> slots_;  // a StepState and a ScaleState each
   std::array<std::uint64_t, 2> events_{};
 };
 

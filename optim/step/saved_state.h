@@ -1,4 +1,4 @@
-// The state of a step as named tensors: reading one that was given, and the part of it that is numbers.
+// State of a step as named tensors: the reader, and its numbers.
 #pragma once
 
 #include <string>
@@ -17,13 +17,13 @@ inline constexpr const char* kStepCounters =
 inline constexpr const char* kStepValues = "step.values";
 inline constexpr const char* kStepAccumulation = "step.accumulation";  // f64, see MicroBatches::values
 
-// The tensors of `kStepCounters` and `kStepValues`.
+// The tensors `kStepCounters` and `kStepValues`.
 std::vector<NamedTensor> named(const StepState& state);
-// Back from them. Throws UserError for counts that no step can have come to; `name` is that of the counters.
+// The inverse. Throws UserError for counts that no step reaches; `name` is that of the counters.
 StepState step_state(const Tensor& counters, const Tensor& values, const std::string& name);
 
-// The tensors of a state whose names begin with a prefix, without it. Others are somebody else's; the empty
-// prefix means all.
+// The tensors of a state whose names begin with a prefix, with it removed. Other names are ignored; the empty
+// prefix selects all.
 class GivenState {
  public:
   // Throws UserError when a name occurs twice.
@@ -32,8 +32,8 @@ class GivenState {
   const std::string& prefix() const { return prefix_; }
   const Tensor* find(const std::string& name) const;  // nullptr when absent
   const Tensor& at(const std::string& name) const { return tensors_.at(name); }
-  // Throws UserError that lists missing and unexpected names, or the first tensor of another shape or dtype
-  // than in `targets`.
+  // Throws UserError that lists missing and unexpected names, or the first tensor whose shape or dtype
+  // differs from `targets`.
   void check_fit(const std::vector<NamedTensor>& targets) const;
 
  private:

@@ -91,7 +91,7 @@ void ShardAccumulator::put_back(const Noted& noted) {
   exchange_.drop();
 }
 
-// What has no gradient takes part with zeros.
+// Gives parameters without a gradient zeros.
 void ShardAccumulator::complete_gradients() {
   trained_.collect(true);
   buckets_->begin_rest();
@@ -130,7 +130,7 @@ void ShardAccumulator::put_in_place(Shard& shard) {
   if (shard.statistics.defined()) copy_values(shard.statistics, trained_.statistics().next);
 }
 
-// What its passes have added to the counters.
+// Counter increments of the shard's passes.
 std::vector<std::int64_t> ShardAccumulator::counted_by(const Shard& shard) const {
   if (alone()) return counters_.added();
   std::vector<std::int64_t> counts = shard.counts;
@@ -163,8 +163,8 @@ const ShardTotals& ShardAccumulator::tell() {
 
 ShardTotals ShardAccumulator::join() {
   put_aside(current());
-  // All that is added up is begun before anything else is said: a process whose shard had no samples begins
-  // nothing earlier. What has no gradient takes part with zeros.
+  // All reductions start before any other exchange, because a process whose shard had no samples has not
+  // started any. Parameters without a gradient take part with zeros.
   trained_.collect(true);
   if (buckets_) buckets_->begin_rest();
   const ShardTotals totals = tell();
@@ -179,15 +179,15 @@ ShardTotals ShardAccumulator::join(const Tensor& state, const Tensor& scale) {
   const auto in = [](const Tensor& structure, std::size_t offset) -> void* {
     return static_cast<std::byte*>(structure.raw()) + offset;
   };
-  // Counts matter as far as they are not 0, which holds for the greatest of them as well, and other steps may
-  // have added to that of a shared scale.
+  // Only whether a count is 0 matters, which its maximum preserves; other steps may have added to the counts
+  // of a shared scale.
   std::vector<ShardExchange::DeviceValues> values{
       {in(state, offsetof(StepState, loss_sum)), 1, DType::f64, false},
       {in(state, offsetof(StepState, forward_non_finite)), 1, DType::i32, true},
       {in(scale, offsetof(ScaleState, forward_non_finite)), 1, DType::i32, true}};
   const Tensor& next = trained_.statistics().next;
   if (next.defined()) {
-    // Of a shard without samples they are those that the step began with, and do not count.
+    // A shard without samples still has the statistics of the step's start, which do not count.
     if (shards_.front().backwards == 0) backend_for(next.device()).fill(next, 0.0);
     values.push_back({next.raw(), next.numel(), next.dtype(), false});
   }
@@ -219,7 +219,7 @@ void ShardAccumulator::add_gradients() {
   trained_.collect(true);
 }
 
-// Of a shard without samples they are those that the step began with, and do not count.
+// A shard without samples still has the statistics of the step's start, which do not count.
 void ShardAccumulator::average_statistics(double shards) {
   const Tensor& next = trained_.statistics().next;
   if (!next.defined()) return;

@@ -1,8 +1,8 @@
-// What the shards of one process gather in a step, one after the other in the same buffers.
+// ShardAccumulator: accumulates the shards of one process in a step, one after the other in the same buffers.
 //
-// On a device that is not the CPU a process has one shard. Its gradients are added up by the end of its last
-// backward, as part of that backward's recording; statistics and what the state gathered follow at the end of
-// the step. The host tells the others the weights, which it knows, and hears theirs; it waits for no device.
+// On a device other than the CPU a process has one shard. Its gradients are reduced by the end of its last
+// backward, as part of that backward's recording; statistics and state follow at the end of the step. The
+// host exchanges the weights with the other processes and waits for no device.
 #pragma once
 
 #include <cstdint>
@@ -19,62 +19,62 @@
 
 namespace tandem::optim {
 
-// What all shards have said of a step.
+// Totals over all shards of a step.
 struct ShardTotals {
   double weight = 0.0;    // of the micro-batches
-  double loss_sum = 0.0;  // of their losses, each times its weight
+  double loss_sum = 0.0;  // sum of losses times weights
   std::int32_t non_finite_losses = 0;
-  double with_samples = 0.0;  // shards that had a backward
+  double with_samples = 0.0;  // number of shards with a backward
 
-  // Whether steps with these end alike.
+  // Whether recorded ends are interchangeable for steps with these totals.
   bool weighs_like(const ShardTotals& other) const {
     return weight == other.weight && with_samples == other.with_samples;
   }
 };
 
-// Micro-batches come in turn, and of each the own shards in turn: backward number n of a step is of own shard
-// n mod own(). The leaves, the next statistics and the counters hold what one shard has gathered; what the
-// others have is kept aside. With one own shard nothing is copied.
+// Micro-batches come in turn, each with the own shards in turn: backward number n of a step belongs to own
+// shard n mod own(). The leaves, the next statistics and the counters hold the values of one shard; copies
+// keep those of the others. One own shard needs no copies.
 class ShardAccumulator {
  public:
-  // Everything is kept by reference. `accumulate`: micro-batches a step has at most.
+  // Keeps all by reference. `accumulate`: micro-batches of a step at most.
   ShardAccumulator(ShardExchange& exchange, TrainedState& trained, LateCounters& counters, int accumulate);
 
-  // Puts in place what the shard of backward number `call` of the step has gathered; before its forward.
+  // Restores the values of the shard of backward number `call`, before its forward.
   void enter(int call);
-  // Before a backward: whether it is the last one that the step can have. The gradients that it completes may
-  // be added up.
+  // Call before a backward. `last`: the step's last possible one, whose completed gradients may be reduced.
   void expect(bool last);
-  // In place of a backward: a shard without samples has none of its own.
+  // Replaces the backward of a shard without samples.
   void pass(bool last);
-  // Whether gradients may be added up while backward makes others, where processes can: not where they say
-  // other things to each other meanwhile, in an order that is not the same for all. Until it is said again.
+  // Allows reduction while backward is running, if the processes support it. Forbid it when they exchange
+  // other messages meanwhile in an order that differs between processes. Holds until set again.
   void overlap(bool may) { overlaps_ = may; }
-  // What that backward gave. `loss` is not read on a device; the last backward adds the gradients up there.
+  // Counts the result of a backward. `loss` is not read on a device, where the last backward reduces the
+  // gradients.
   void count(PartWeight weight, double loss, bool last);
-  // On a device: the backward was done from its recording.
+  // On a device: counts a replayed backward.
   void replayed(PartWeight weight, bool last);
-  // What was done since `noted` is undone by put_back: a recording has failed.
+  // Snapshot for put_back, which undoes a failed recording.
   struct Noted;
   Noted noted() const;
   void put_back(const Noted& noted);
-  // Of the own shards so far.
+  // Sum over the own shards so far.
   std::int32_t own_non_finite_losses() const;
-  // What all shards weigh, which is told once in a step; a call of all processes. On a device without losses.
-  // Counters have counted the passes of the first shard of all, which is the largest.
+  // The weights of all shards, exchanged once a step (collective). On a device without losses. Counters hold
+  // the passes of the first shard of all, which is the largest.
   const ShardTotals& tell();
-  // Adds up over all shards: the flat gradients hold the sum, the next statistics the mean, and every
+  // Reduces over all shards: the flat gradients become the sum, the next statistics the mean, and every
   // parameter has a gradient.
   ShardTotals join();
-  // Of an update in parts: each process looks at its part of the gradients in turn, going on with what those
-  // before it have found, so that the norm has the bits that one of them would find. It takes as long as
-  // that.
+  // With a sharded update: the processes check their parts of the gradients in turn, each continuing from the
+  // result of the one before, so that the norm has the bits of a single process. The checks run one after the
+  // other.
   void check_in_turn(StepState& state, const std::function<void()>& check);
-  // The same on a device, with what `state` (a StepState) and `scale` (a ScaleState) gathered of the losses.
+  // The same on a device, with the losses in `state` (a StepState) and `scale` (a ScaleState).
   ShardTotals join(const Tensor& state, const Tensor& scale);
-  // On a device: the gradients of the step have been added up.
+  // On a device: whether the step's gradients have been reduced.
   bool complete() const { return complete_; }
-  // Forgets the step.
+  // Drops the step.
   void clear();
 
  private:
@@ -82,7 +82,7 @@ class ShardAccumulator {
     bool entered = false;
     double weight = 0.0, loss_sum = 0.0;
     std::int32_t non_finite_losses = 0, backwards = 0;
-    Tensor gradients{}, statistics{};  // copies, in memory that is kept; absent where none are needed
+    Tensor gradients{}, statistics{};  // copies in reused memory; absent if not needed
     std::vector<std::int64_t> counts{};
   };
 
@@ -100,13 +100,14 @@ class ShardAccumulator {
   ShardExchange& exchange_;
   TrainedState& trained_;
   LateCounters& counters_;
-  const bool once_;  // a step has one micro-batch: a shard's gradients are added up as soon as they are there
+  const bool once_;  // a step has one micro-batch: a shard's gradients are reduced as soon as they are
+                     // complete
   std::vector<Shard> shards_;
-  std::unique_ptr<GradientBuckets> buckets_;  // absent where gradients are added up at once
+  std::unique_ptr<GradientBuckets> buckets_;  // absent: one reduction at the end
   int current_ = -1;
   bool overlaps_ = true;
-  std::vector<std::int64_t> before_;   // the counters as the step found them
-  std::optional<ShardTotals> totals_;  // what all have told
+  std::vector<std::int64_t> before_;   // the counters at the beginning of the step
+  std::optional<ShardTotals> totals_;  // of all shards
   bool complete_ = false;
 };
 

@@ -67,7 +67,7 @@ void TrainedState::assign_parameters(const std::vector<Optimizer*>& optimizers) 
   for (std::size_t s = 0; s < slots.size(); ++s) {
     if (!owners_[s].optimizer) orphans.push_back(slots[s].parameter.name());
   }
-  require(orphans.empty(), "step", "no optimizer has {}; give them to one, or freeze them", listed(orphans));
+  require(orphans.empty(), "step", "no optimizer has {}; add them to one, or freeze them", listed(orphans));
 
   for (const Optimizer* optimizer : optimizers) {
     check_lazy(*optimizer);
@@ -91,22 +91,20 @@ void TrainedState::assign_parameters(const std::vector<Optimizer*>& optimizers) 
 void TrainedState::check_lazy(const Optimizer& optimizer) const {
   if (optimizer.sparse() != Sparse::lazy) return;
   require(!sharded_ && !per_loss_, "step",
-          "{}: sparse \"lazy\" knows the rows of a whole batch and of one loss scale; with a batch in "
-          "shards, or a "
+          "{}: sparse \"lazy\" needs an undivided batch and one loss scale; with a batch in shards, or a "
           "scale for each loss, use \"exact\"",
           optimizer.name());
 }
 
-// The rows of a table that a model reads by rows are marked where the update may leave the others alone.
-// Dense stay
+// Marks the rows of a table that the model reads by rows, if the update may skip unmarked rows. Dense updates
+// remain for
 // - optimizers without an elementwise rule;
 // - rules that change an element whose gradient is 0, and weight decay. For SGD with momentum and for
-//   decoupled decay the missed steps have a closed form, but one of real numbers: it does not give the bits
-//   of the steps one by one, and with a learning rate that changes from step to step it needs all rates
-//   since;
-// - gradients that others write: sums over shards, and over losses that have a scale each;
-// - steps that apply what is not finite, after which a clip factor of NaN makes every element NaN;
-// - storage of 16 bits, whose first update rounds the start of the moments.
+//   decoupled decay the skipped steps have a closed form, but in real numbers: it does not give the bits of
+//   single steps, and a changing learning rate needs all rates since;
+// - gradients written by other code: sums over shards, and over losses with a scale each;
+// - steps that apply non-finite gradients, where a clip factor of NaN makes every element NaN;
+// - 16-bit storage, whose first update rounds the initial moments.
 void TrainedState::choose_rows(const Optimizer& optimizer, const Optimizer::Entry& entry,
                                UpdateRange& range) {
   if (!entry.parameter.by_rows()) return;
@@ -153,7 +151,7 @@ void TrainedState::attach() {
   if (ema_) ema_->start(statistics_.live);
 }
 
-// The parameters start on the grid of the type that holds them, and so do the statistics.
+// Rounds the initial parameters and statistics to their storage type.
 void TrainedState::round_initial() {
   Backend& backend = backend_for(buffers_.device());
   if (rounding_.weights != DType::f32) {
@@ -174,8 +172,7 @@ void TrainedState::set_segment_scales(std::span<const int> log2_scales) {
   for (Group& group : groups_) {
     for (UpdateRange& range : group.ranges) {
       const int log2 = log2_scales[static_cast<std::size_t>(range.slot)];
-      require(log2 >= -kMost && log2 <= kMost, "step", "a segment's scale of 2^{} times the loss scale",
-              log2);
+      require(log2 >= -kMost && log2 <= kMost, "step", "segment scale 2^{} times the loss scale", log2);
       range.gradient_log2 = static_cast<std::int8_t>(log2);
     }
   }
@@ -229,7 +226,7 @@ void TrainedState::update_groups(const Tensor& state) {
     if (!group.active.empty()) update_group(group, buffers, state);
 }
 
-// Other parts' parameters have empty ranges, whose updates are counted all the same.
+// Parameters in other parts have empty ranges; their updates are counted all the same.
 void TrainedState::update_group(const Group& group, const UpdateBuffers& buffers, const Tensor& state) {
   const Optimizer& optimizer = *group.optimizer;
   UpdateWork work{.optimizer = optimizer,
@@ -259,10 +256,10 @@ void TrainedState::update_group(const Group& group, const UpdateBuffers& buffers
   optimizer.update(context);
 }
 
-// Every process gets the masters of all parts, and rounds those of the others by itself.
+// All-gathers the masters; each process rounds those of the others itself.
 void TrainedState::share_update(const Tensor& state) {
   if (static_cast<const StepState*>(state.raw())->skip != 0) return;
-  ensure(exchange_ != nullptr, "step", "an update in parts without those who have the others");
+  ensure(exchange_ != nullptr, "step", "a sharded update without an exchange");
   exchange_->gather_parts(buffers_.masters(), parts_->counts());
   if (!working_.defined()) return;
   Backend& backend = backend_for(buffers_.device());
@@ -312,7 +309,7 @@ void TrainedState::drop_statistics() {
   statistics_.next.storage()->bump_version();
 }
 
-// One of them renews all.
+// One renewal renews all copies.
 void TrainedState::refresh_working_copies() const {
   if (working_.defined()) working_copy(buffers_.slots().front().parameter.value(), working_.dtype());
 }
@@ -336,7 +333,7 @@ std::int64_t TrainedState::update_bytes() const {
       if (whole.count > 0)
         bytes +=
             kBoth * optimizer_state_->elements(static_cast<std::size_t>(range.slot)) * moved / whole.count;
-      // Averages follow all masters, also those that this process or this step does not move.
+      // Averages follow all masters, including those that this process or this step does not change.
       if (ema_) bytes += kBoth * whole.count + kValue * (whole.count - moved);
     }
   }

@@ -1,5 +1,5 @@
-// TrainedState: all that an applied step changes and a skipped one leaves as it was: masters, moments and
-// update counts, running statistics, averages, and the working copies that follow the masters.
+// TrainedState: everything that an applied step changes and a skipped one keeps: masters, moments, update
+// counts, running statistics, averages, and the working copies of the masters.
 #pragma once
 
 #include <memory>
@@ -21,16 +21,16 @@ namespace tandem::optim {
 
 class TrainedState {
  public:
-  // Memory for the trainable parameters of `module`, which the optimizers divide among them. Nothing moves
+  // Allocates memory for the trainable parameters of `module`, divided among the optimizers. Nothing moves
   // before attach(). Throws UserError when a parameter belongs to no optimizer or to two, when an optimizer
-  // has one that is not the module's, and as FlatBuffers and Ema do.
+  // has a parameter of another module, and as FlatBuffers and Ema do.
   TrainedState(nn::Module& module, const std::vector<Optimizer*>& optimizers, const StepOptions& options);
 
-  // The learning rate of the first optimizer over the run, of which further ones keep their ratio. Throws
-  // UserError when the rates contradict each other. To be called once.
+  // The learning-rate schedule of the first optimizer; the others keep their ratio to it. Throws UserError
+  // when the rates contradict each other. Call once.
   Schedule resolve_rates(const std::optional<Schedule>& schedule);
-  // Moves the parameters and the statistics of the module in. What allocates comes first: where that throws,
-  // nothing has moved.
+  // Moves the parameters and the statistics of the module in. Allocations come first; if one throws, nothing
+  // has moved.
   void attach();
 
   FlatBuffers& buffers() { return buffers_; }
@@ -38,62 +38,60 @@ class TrainedState {
   Ema* ema() const { return ema_.get(); }  // nullptr without StepOptions::ema
   // Flat; absent where the module has none.
   const nn::StatisticBuffers& statistics() const { return statistics_; }
-  // Of an update that is divided among processes; absent otherwise.
+  // For a sharded update; absent otherwise.
   const UpdateParts* parts() const { return parts_ ? &*parts_ : nullptr; }
-  // Of the parameters that have a gradient in the step under way, as collect() found; what of them is in the
-  // own part.
+  // Ranges of the parameters with a gradient in the current step, as collect() found; with a sharded update,
+  // within the own part.
   std::span<const UpdateRange> active() const { return active_; }
 
-  // Which parameters have a gradient. With `zeros` the others take part with a gradient of zero. Throws
-  // UserError when none has one. `unscaled`: they carry no scale any more, those of segments neither.
+  // Finds the parameters with a gradient. With `zeros` the others take part with zero gradients. Throws
+  // UserError when none has one. `unscaled`: gradients carry no scale any more, nor a segment's.
   void collect(bool zeros, bool unscaled = false);
   // See Step::set_segment_scales.
   void set_segment_scales(std::span<const int> log2_scales);
-  // One pass for each optimizer over its active ranges, then what commits the rest: by what `state` (a
-  // StepState in device memory) says, this changes everything or nothing.
-  // `applied`: the applied steps with this one; only a uniform mean (Ema) wants to know.
+  // One pass per optimizer over its active ranges, then the commit of everything else. Depending on `state`
+  // (a StepState in device memory), everything changes or nothing. `applied`: applied steps including this
+  // one, for a uniform mean (Ema).
   void update(const Tensor& state, std::int64_t applied);
-  // The host's part of it: whoever saved a tensor of before, or derived something from one, can tell.
+  // Host side of an update: invalidates saved tensors and derived values.
   void mark_updated();
   void drop_gradients();
-  // Every parameter has a gradient: what lies in its range of the flat buffer.
+  // Declares that every parameter has a gradient in its range of the flat buffer.
   void mark_gradients();
-  // The statistics of the step under way are those that live.
+  // Resets the next statistics to the live ones.
   void drop_statistics();
-  // Copies that another writer of the masters has left behind, such as an Ema::Scope, are renewed by the op
-  // that reads them next; this renews them now.
+  // Renews working copies that another writer of the masters, such as an Ema::Scope, has left stale.
+  // Otherwise the next op that reads them does.
   void refresh_working_copies() const;
 
-  // Of slots with marks whose weights differ from those of dense updates for it (Sparse::lazy).
+  // Slots whose weights differ from those of dense updates (Sparse::lazy).
   const std::vector<std::size_t>& lazy_slots() const { return lazy_slots_; }
-  // Rows of unknown gradients take part in the step under way, as when somebody may have changed them; lazy
-  // tables are left out.
+  // Marks every row dirty, e.g. after user code modified gradients; excludes lazy tables.
   void mark_all_rows();
-  // To be called by the host before each update: an update of marked rows leaves the working copies of the
-  // others as they are, which must be current.
+  // Host side, before each update: makes working copies current, because an update of marked rows leaves the
+  // copies of the other rows.
   void prepare_update() const;
 
-  // Bytes that an applied step must move at least, each once: gradients read, masters, moments and averages
-  // read and written, working copies written, statistics copied. Of tables by rows: see optim::Step.
+  // Lower bound on memory traffic of an applied step, in bytes. See optim::Step.
   std::int64_t update_bytes() const;
-  // Views by name, of what every process holds: of a divided update without the moments. A step's forward
-  // writes the next statistics; they are live from its commit on.
+  // Views by name of what every process holds, without the moments of a sharded update. A step's forward
+  // writes the next statistics, which become live with its commit.
   std::vector<NamedTensor> named() const;
-  // With the moments. Of a divided update a call of all processes: the first gets copies of all of them, and
-  // the others none.
+  // The same with the moments. Collective with a sharded update: the first process gets copies, the others
+  // none.
   std::vector<NamedTensor> gathered() const;
-  // Of which named_with() gives the optimizer's part.
+  // named_with() gives the optimizer's part of a state of it.
   const OptimizerState& optimizer_state() const { return *optimizer_state_; }
   std::vector<NamedTensor> named_with(const OptimizerState::Values& moments) const;
-  // Every process gets the gradients that the last step was made of, not those of its part alone.
+  // All-gathers the gradients of the last step of a sharded update.
   void gather_gradients() const;
   std::vector<NamedTensor> next_statistics() const;
 
  private:
   struct Group {  // one optimizer
     const Optimizer* optimizer;
-    std::vector<UpdateRange> ranges;  // of all its parameters, in the order of the buffers
-    std::vector<UpdateRange> active;  // by their place in the own part's window, where there are parts
+    std::vector<UpdateRange> ranges;  // of all its parameters, in buffer order
+    std::vector<UpdateRange> active;  // with parts: positions in the own part's window
   };
 
   void assign_parameters(const std::vector<Optimizer*>& optimizers);
@@ -121,7 +119,7 @@ class TrainedState {
   std::optional<UpdateParts> parts_;
   std::optional<OptimizerState> optimizer_state_;
   Tensor counts_;   // i64, updates of each slot, and one more: UpdateWork::buffers
-  Tensor working_;  // 16-bit copies of the masters, in the layout of the buffers, or absent
+  Tensor working_;  // 16-bit copies of the masters in buffer layout, or absent
   nn::StatisticBuffers statistics_;
   std::unique_ptr<Ema> ema_;
 };

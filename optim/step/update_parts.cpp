@@ -9,13 +9,13 @@ namespace tandem::optim {
 
 namespace {
 
-// Elements of a parameter that the check of the gradients adds up at once (core/cpu/kernels/update.cpp): a
-// part that ends with such a block leaves the sum over blocks as it is without parts.
+// Block in which the gradient check sums a parameter (core/cpu/kernels/update.cpp). A part that ends with a
+// block leaves the sum over blocks unchanged.
 constexpr Index kBlock = 4096;
-// Every parameter takes a multiple of it.
+// Every parameter starts on a multiple of it.
 constexpr Index kUnit = 64 / sizeof(float);
 
-// The place nearest to `wanted` where buffers may be cut.
+// The permitted boundary nearest to `wanted`.
 Index nearest_border(const FlatBuffers& buffers, Index wanted, bool whole) {
   const auto& slots = buffers.slots();
   const auto behind =
@@ -45,7 +45,7 @@ UpdateParts::UpdateParts(const FlatBuffers& buffers, int parts, int own, bool wh
     counts_.push_back(static_cast<std::size_t>(border(part + 1) - border(part)));
   first_ = border(own);
   last_ = border(own + 1);
-  // The buffers have a unit at least: a parameter.
+  // The buffers hold at least one unit: a parameter.
   window_count_ = std::max(last_ - first_, kUnit);
   window_first_ = std::min(first_, length - window_count_);
 }

@@ -139,5 +139,5 @@ TEST_CASE("a critic frozen by scope and one that is put back by hand train the s
 
 TEST_CASE("control: without the scope the critic's step refuses what the other's backward left", "[scopes]") {
   CHECK_THROWS_WITH(train(Precision::fp32(), Way::unprotected),
-                    Catch::Contains("has a gradient that no Step::backward made"));
+                    Catch::Contains("has a gradient that does not come from Step::backward"));
 }

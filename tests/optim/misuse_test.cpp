@@ -23,7 +23,7 @@ TEST_CASE("misuse is an error", "[optim]") {
 
   backward(golden_loss(*toy, 0));
   CHECK_THAT(message_of([&] { step.backward(golden_loss(*toy, 0)); }),
-             Catch::Contains("a gradient that no Step::backward made"));
+             Catch::Contains("a gradient that does not come from Step::backward"));
   step.clear();
   CHECK_THAT(message_of([&] { step.backward((*toy)[0]); }), Catch::Contains("the loss must be one f32"));
   CHECK_THAT(message_of([&] { step.backward(Tensor::scalar(1.0)); }), Catch::Contains("was not recorded"));

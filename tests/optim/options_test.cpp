@@ -83,7 +83,7 @@ TEST_CASE("mistakes in optimizer options are explained", "[optim]") {
       Catch::Contains("groups.0.weight_decay must be at least 0, is -1"));
   CHECK_THAT(made(TypeTag<optim::Sgd>{}, optim::SgdOptions{.groups = {{.match = "(fc"}}}),
              Catch::Contains("is no regular expression"));
-  CHECK_THAT(message_of([] { optim::Sgd({}, {}); }), Catch::Contains("there are no parameters"));
+  CHECK_THAT(message_of([] { optim::Sgd({}, {}); }), Catch::Contains("got no parameters to train"));
   const Parameter twice = toy->parameters()[0];
   CHECK_THAT(message_of([&] { optim::Sgd({twice, twice}); }), Catch::Contains("is given twice"));
 }
@@ -207,7 +207,7 @@ TEST_CASE("mistakes in schedules are explained", "[optim]") {
   CHECK_THAT(message_of([&] { optim::make_schedule(options, run); }),
              Catch::Contains("schedule: a warm-up of 5 steps is not shorter than the run of 5 steps"));
   CHECK_THAT(message("inverse_sqrt", {}, run),
-             Catch::Contains("inverse_sqrt falls from the end of a warm-up"));
+             Catch::Contains("inverse_sqrt starts at the end of a warm-up"));
   CHECK_THAT(message("late_steps", {{"begin", 1.5}}, run), Catch::Contains("expected number in [0, 1]"));
   CHECK_THAT(message_of([] { optim::inverse_sqrt(0.1, {}); }),
              Catch::Contains("[inverse_sqrt] warmup_steps must be at least 1, is 0"));

@@ -267,7 +267,7 @@ TEST_CASE("rows: lazy updates say so, and refuse what they cannot know", "[rows]
   CHECK(Training("adam", {}, "lazy").step->lazy_tables() == std::vector<std::string>{"table.weight"});
   OwnShards shards(2, 1.0);
   CHECK(message_of([&] { Training("adam", {}, "lazy", {.shards = &shards}); }) ==
-        "[step] adam: sparse \"lazy\" knows the rows of a whole batch and of one loss scale; with a batch in "
+        "[step] adam: sparse \"lazy\" needs an undivided batch and one loss scale; with a batch in "
         "shards, or a scale for each loss, use \"exact\"");
 }
 

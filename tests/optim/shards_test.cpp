@@ -182,8 +182,8 @@ TEST_CASE("a step over shards ends and is saved whole", "[shards]") {
   optim::Step step(*toy, {&sgd}, {.accumulate = 2, .shards = &shards});
   for (int shard = 0; shard < 2; ++shard) step.backward(golden_loss(*toy, shard));
   const std::string part =
-      "[step] 2 calls of backward() and pass() are no whole micro-batches of 3 shards: each of them takes "
-      "part";
+      "[step] 2 calls of backward() and pass() are not a multiple of 3 shards: call one of "
+      "them for every shard";
   CHECK(message_of([&] { step.apply(); }) == part);
   CHECK(message_of([&] { step.unscale(); }) == part);
   CHECK(message_of([&] { step.state(); }) ==
@@ -199,15 +199,14 @@ TEST_CASE("shards that cannot be are refused", "[shards]") {
   optim::Sgd sgd(toy->parameters(), {.lr = 0.1});
   OwnShards none(0, 1.0), no_samples(2, 0.0), two(2, 1.0);
   CHECK(message_of([&] { optim::Step(*toy, {&sgd}, {.shards = &none}); }) ==
-        "[step] own shards 0 to -1 of 0: each process has at least one");
+        "[step] own shards 0 to -1 of 0: each process needs at least one");
   CHECK(message_of([&] { optim::Step(*toy, {&sgd}, {.shards = &no_samples}); }) ==
         "[step] usual_samples must be positive, is 0");
   optim::ScalerOptions by_loss;
   by_loss.scope = optim::ScalerScope::loss;
   by_loss.losses = 2;
   CHECK(message_of([&] { optim::Step(*toy, {&sgd}, {.scaler = by_loss, .shards = &two}); }) ==
-        "[step] a scale for each loss (scaler.scope) is not to be had with a batch in shards");
+        "[step] a scale for each loss (scaler.scope) excludes a batch in shards");
   optim::Step plain(*toy, {&sgd});
-  CHECK(message_of([&] { plain.pass(); }) ==
-        "[step] a micro-batch without samples is one of a batch in shards");
+  CHECK(message_of([&] { plain.pass(); }) == "[step] pass() is only for a batch in shards");
 }

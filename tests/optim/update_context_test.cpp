@@ -380,5 +380,5 @@ TEST_CASE("mistakes of an optimizer are explained", "[update_context]") {
 TEST_CASE("an optimizer is added before optimizers are asked for", "[update_context]") {
   CHECK(optim::optimizers().find("sgd") != nullptr);
   CHECK_THROWS_WITH(optim::add_optimizer(SignByRow::entry()),
-                    Catch::Contains("sign_by_row is added after optimizers were asked for"));
+                    Catch::Contains("add_optimizer(\"sign_by_row\") after the first use"));
 }
