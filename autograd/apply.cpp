@@ -8,7 +8,7 @@ namespace tandem {
 
 namespace {
 
-// Filled before main, and by libraries that are opened later.
+// Filled before main, and when libraries are loaded later.
 struct AppliedOps {
   std::mutex mutex;
   std::vector<const OpInfo*> infos;
@@ -93,7 +93,7 @@ void RecordedNode::keep(std::span<const Tensor> in, std::span<const Tensor> out,
 
 void RecordedNode::check_saved(std::span<const Tensor> saved) const {
   require(!released_, info().name,
-          "backward ran through this graph already and freed it; pass retain_graph to run it twice");
+          "this graph was freed by an earlier backward; pass retain_graph to run it twice");
   for (std::size_t i = 0; i < saved.size(); ++i) {
     if (!saved[i].defined()) continue;
     require(saved[i].version() == kept_[i].version, info().name,

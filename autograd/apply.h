@@ -1,4 +1,4 @@
-// `apply`: the one function every op goes through. precision → compute → record.
+// `apply`: the function that runs every op. precision → compute → record.
 #pragma once
 
 #include <concepts>
@@ -14,37 +14,37 @@ namespace tandem {
 
 namespace detail {
 
-// Checks devices, runs the active precision policy, and returns the floating dtype of the op's result.
+// Checks devices, applies the active precision policy, and returns the floating dtype of the op's result.
 DType prepare_inputs(const OpInfo& info, std::span<Tensor> inputs);
 Device device_of(const OpInfo& info, std::span<const Tensor> inputs);
 bool any_requires_grad(std::span<const Tensor> inputs);
 
-// The part of a node that is the same for every op.
+// The common part of every op's node.
 class RecordedNode : public Node {
  protected:
-  // Takes the edges of the inputs, what the outputs look like, and the version of every saved tensor.
+  // Stores the edges of the inputs, the metadata of the outputs, and the version of every saved tensor.
   void keep(std::span<const Tensor> in, std::span<const Tensor> out, std::span<const Tensor> saved);
-  // Throws UserError when what was saved was released, or was written in place after it was saved.
+  // Throws UserError when a saved tensor was released, or was written in place after it was saved.
   void check_saved(std::span<const Tensor> saved) const;
-  // A saved output is kept without its edge, which would be a cycle; differentiating backward needs it.
+  // A saved output is stored without its edge, which would be a cycle; differentiating backward restores it.
   void give_edges(std::span<Tensor> saved);
   void mark_released() { released_ = true; }
 
  private:
   struct Kept {
     std::uint64_t version = 0;
-    int output = -1;  // this saved tensor is the op's own output of that index
+    int output = -1;  // index of the output that this saved tensor is; -1: none
   };
   std::vector<Kept> kept_;
   bool released_ = false;
 };
 
-// Makes `node` the producer of the outputs that can have a gradient.
+// Makes `node` the producer of the differentiable outputs.
 void put_on_tape(const Ref<Node>& node, std::span<Tensor> outputs);
 [[noreturn]] void fail_fused(const OpInfo& info);
 
 bool register_op(const OpInfo& info);
-// True from the start of a program that applies the op.
+// Registers the op at program start.
 template <class Op>
 inline const bool registered = register_op(Op::info);
 
@@ -53,7 +53,7 @@ concept Fused = requires(const Op& op, const typename Op::In& in) {
   { Op::composed(op, in) } -> std::same_as<typename Op::Out>;
 };
 
-// An op without inputs says itself what it makes and where; it is never recorded.
+// An op without inputs defines the dtype and device of its result; it is never recorded.
 template <class Op>
 concept Source = std::is_empty_v<typename Op::In> && requires(const Op& op) {
   { op.options } -> std::convertible_to<TensorOptions>;
@@ -105,21 +105,21 @@ class OpNode final : public RecordedNode {
 
 }  // namespace detail
 
-// The op that gave `result`, with its options, as the tape keeps it; nullptr when another op gave it, or
-// nothing was recorded.
+// The op on the tape that produced `result`, with its options; nullptr for another op, or if nothing was
+// recorded.
 template <class Op>
 const Op* op_of(const Tensor& result) {
   const auto* node = dynamic_cast<const detail::OpNode<Op>*>(node_of(result));
   return node ? &node->op() : nullptr;
 }
 
-// Ops that the program applies, those from outside the tree included, as far as it is loaded.
+// Ops that the loaded program applies, including those from outside the tree.
 std::vector<const OpInfo*> applied_ops();
 
-// Runs `op`. `sink` is where a gradient op may write its (only) output.
+// Runs `op`. `sink`: destination that a gradient op may write its (only) output to.
 template <class Op>
 typename Op::Out apply(const Op& op, typename Op::In in, const GradOutput* sink = nullptr) {
-  static_assert(Op::info.traits.is_complete(), "an op of this kind says which products it takes");
+  static_assert(Op::info.traits.is_complete(), "an op of this kind defines OpTraits::products");
   static_cast<void>(detail::registered<Op>);
   if constexpr (detail::Fused<Op>) {
     if (HigherOrder::active()) return Op::composed(op, in);

@@ -23,7 +23,7 @@ class Engine {
 
   TensorList run(std::span<const Tensor> outputs, std::span<const Tensor> seeds) {
     const GradMode mode(options_.create_graph);
-    const PrecisionScope full_precision(nullptr);  // backward replays the dtypes of forward
+    const PrecisionScope full_precision(nullptr);  // backward repeats the dtypes of forward
     discover(outputs);
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       Node* node = node_of(outputs[i]);
@@ -55,7 +55,7 @@ class Engine {
     return std::ranges::any_of(captured_, [&](const Tensor& t) { return node_of(t) == &node; });
   }
 
-  // Visits everything the outputs depend on, counts consumers, and marks what leads to a wanted gradient.
+  // Visits all nodes that the outputs depend on, counts consumers, and marks the paths to wanted gradients.
   void discover(std::span<const Tensor> outputs) {
     std::vector<Node*> nodes, stack;
     const auto visit = [&](Node* node) {
@@ -138,7 +138,7 @@ class Engine {
       dx[i] = {};
       wanted[i].sink = {};
       if (--producer.run_.dependencies > 0) continue;
-      // A leaf is announced at once, so that communication may start while backward goes on.
+      // Leaves are announced at once, so that communication may overlap with backward.
       if (as_leaf(producer)) {
         process(producer);
       } else {
@@ -147,7 +147,7 @@ class Engine {
     }
   }
 
-  // Offers each wanted gradient the buffer it would otherwise be added to, at most once per buffer.
+  // Offers each wanted gradient the buffer that it would be added to, at most once per buffer.
   void offer_sinks(Node& node, std::vector<Needs::Input>& wanted) {
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       const GradientEdge& edge = node.inputs[i];
@@ -161,7 +161,7 @@ class Engine {
       if (repeated) continue;
       const Tensor& slot = producer.run_.gradients[edge.output];
       if (slot.defined()) {
-        // Into 16 bits only the last contribution: each one that a kernel adds there is rounded.
+        // In 16 bits only the last contribution, because each direct addition rounds.
         const bool exact = !is_16bit(slot.dtype()) || producer.run_.dependencies == 1;
         if (exact && slot.storage()->use_count() == 1) wanted[i].sink = {slot, true};
       } else if (Leaf* leaf = as_leaf(producer); leaf && captured_.empty()) {
@@ -176,7 +176,7 @@ class Engine {
            to_string(gradient.device()), name_of(meta.dtype), to_string(meta.shape), to_string(meta.device));
   }
 
-  // Adds `gradient` to what output `index` of `node` has received so far.
+  // Adds `gradient` to the accumulated gradient of output `index` of `node`.
   void deliver(Node& node, std::uint32_t index, Tensor gradient) {
     const OutputMeta& meta = node.outputs[index];
     if (Leaf* leaf = as_leaf(node); leaf && captured_.empty()) {
@@ -196,8 +196,7 @@ class Engine {
                (slot.dtype() == DType::f32 || slot.dtype() == DType::f64)) {
       backend.cast(gradient, slot, /*accumulate=*/true);
     } else {
-      // Shared by somebody else, or 16-bit: the running sum moves to a wide buffer of its own, rounded once
-      // at the end.
+      // Shared or 16-bit: accumulates in a new wide buffer, rounded once at the end.
       const DType wide = wide_of(meta.dtype);
       const Tensor sum = Tensor::empty(meta.shape, {wide, meta.device});
       backend.cast(slot, sum);
@@ -206,7 +205,7 @@ class Engine {
     }
   }
 
-  // Rounds a completed gradient to the dtype of its tensor and hands it to whoever asked for it.
+  // Rounds a completed gradient to the dtype of its tensor and passes it to the requested inputs.
   void capture(Node& node) {
     for (std::size_t i = 0; i < node.run_.gradients.size(); ++i) {
       Tensor& slot = node.run_.gradients[i];

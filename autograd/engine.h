@@ -1,7 +1,7 @@
 // Reverse-mode differentiation over the tape; iterative, one thread.
 //
 // Nodes run in reverse order of creation, which is a topological order. An output's gradient is complete when
-// all its consumers in the run have delivered. Gradients that meet are summed in f32 and rounded once.
+// all its consumers in the run have delivered. Contributions are summed in f32 and rounded once.
 #pragma once
 
 #include <span>
@@ -11,22 +11,22 @@
 namespace tandem {
 
 struct BackwardOptions {
-  bool retain_graph = false;  // keep what nodes saved
-  // Tape the backward itself; implies retain_graph. A leaf whose gradient is taped keeps that tape alive, and
-  // with it itself, until its gradient is cleared; `gradients` makes no such cycle.
+  bool retain_graph = false;  // keep saved tensors
+  // Records the backward itself; implies retain_graph. A leaf with a taped gradient keeps that tape and
+  // thereby itself alive until its gradient is cleared; `gradients` makes no such cycle.
   bool create_graph = false;
 };
 
-// Accumulates d loss / d leaf · seed into every leaf. Throws UserError unless `loss` is a scalar of f32 or
-// f64 that was recorded. The seed is the loss scale.
+// Accumulates d loss / d leaf · seed into every leaf. Throws UserError unless `loss` is a recorded scalar of
+// f32 or f64. The seed is the loss scale.
 void backward(const Tensor& loss, double seed = 1.0, BackwardOptions options = {});
 
-// The same from any outputs with given output gradients of the same shapes.
+// The same for any outputs with given output gradients of the same shapes.
 void backward(std::span<const Tensor> outputs, std::span<const Tensor> output_gradients,
               BackwardOptions options = {});
 
-// d outputs·output_gradients / d inputs; touches no leaf. An input that the outputs do not depend on has an
-// absent gradient. Inputs may be leaves or intermediate tensors.
+// d outputs·output_gradients / d inputs; changes no leaf. Inputs may be leaves or intermediate tensors. The
+// gradient of an input that the outputs do not depend on is absent.
 TensorList gradients(std::span<const Tensor> outputs, std::span<const Tensor> output_gradients,
                      std::span<const Tensor> inputs, BackwardOptions options = {});
 

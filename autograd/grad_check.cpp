@@ -16,7 +16,7 @@ namespace {
 using ListFunction = std::function<TensorList(const TensorList&)>;
 using Values = std::vector<double>;
 
-// Random values with a magnitude in [0.5, 1.5): no output is weighted away.
+// Random values with a magnitude in [0.5, 1.5), so that every output has weight.
 Tensor random_like(const Shape& shape, Device device, std::uint64_t seed, std::uint32_t call) {
   RandomStream stream({.seed = seed, .call = call});
   Values values(static_cast<std::size_t>(shape.numel()));
@@ -81,7 +81,7 @@ std::vector<Values> analytic_gradients(const TensorList& outputs, const TensorLi
 
 class Checker {
  public:
-  // `create_graph`: check the gradient that backward computes when it is taped itself.
+  // `create_graph`: check the gradient of a taped backward.
   Checker(const ListFunction& function, const TensorList& inputs, const GradCheckOptions& options,
           bool create_graph = false)
       : function_(function), inputs_(inputs), options_(options), create_graph_(create_graph) {}
@@ -120,7 +120,7 @@ class Checker {
     Values values = inputs_[input].to_vector<double>();
     for (std::size_t i = 0; i < values.size(); ++i) {
       const double centre = values[i];
-      // The step actually taken, after rounding, is what the difference is divided by.
+      // Differences are divided by the actual step after rounding.
       const double above = centre + options_.eps, below = centre - options_.eps;
       values[i] = above;
       const auto high = evaluate(input, values);
@@ -137,7 +137,7 @@ class Checker {
     return values_of(function_(leaves_of(inputs)));
   }
 
-  // Differences first, so that large outputs that do not change cancel exactly.
+  // Subtracts first, so that large unchanged outputs cancel exactly.
   double weighted_difference(const std::vector<Values>& high, const std::vector<Values>& low) const {
     double sum = 0.0;
     for (std::size_t o = 0; o < weights_.size(); ++o) {
@@ -213,7 +213,7 @@ GradCheckReport grad_grad_check(const DifferentiableFunction& function, const Te
   check_dtypes(inputs, "input");
   const GradMode recording(true);
   const HigherOrder differentiable;
-  // A wrong taped gradient may be differentiated consistently: it is held against the function first.
+  // A wrong taped gradient may be differentiated consistently, so it is first compared with the function.
   const ListFunction once = [&](const TensorList& xs) { return TensorList{function(xs)}; };
   GradCheckReport first = Checker(once, inputs, options, /*create_graph=*/true).run();
   if (!first.passed) {

@@ -44,7 +44,7 @@ void Leaf::accumulate(const Tensor& gradient, bool create_graph) {
   }
   taped_ = {};
   if (fixed_ || has_gradient_) {
-    // A sum that others hold must not change under them.
+    // A shared sum must not change under its other holders.
     if (!fixed_ && gradient_.storage()->use_count() > 1) gradient_ = gradient_.clone(MemoryKind::gradients);
     backend.cast(gradient, gradient_, /*accumulate=*/has_gradient_);
     mark_all_rows();
@@ -62,7 +62,7 @@ void Leaf::set_gradient_buffer(const Tensor& buffer, const Tensor& marks) {
          "gradient buffer {} does not fit {}", to_string(buffer), to_string(outputs[0].shape));
   ensure(!marks.defined() ||
              (buffer.shape().rank() == 2 && marks.dtype() == DType::u8 && marks.numel() == buffer.size(0)),
-         "leaf", "marks {} are not those of the rows of {}", to_string(marks), to_string(buffer));
+         "leaf", "marks {} do not fit the rows of {}", to_string(marks), to_string(buffer));
   gradient_ = buffer;
   marks_ = marks;
   fixed_ = true;
@@ -102,38 +102,36 @@ Leaf& leaf_behind(const Tensor& tensor) {
 Tensor gradient_of(const Tensor& leaf) { return leaf_behind(leaf).gradient(); }
 void clear_gradient_of(const Tensor& leaf) { leaf_behind(leaf).clear_gradient(); }
 
-// ---- Working copies
-
 namespace {
 
-// Those of one parameter: its presence says that a range of a storage is a parameter.
+// Working copies of one parameter; an entry marks a range of a storage as a parameter.
 struct WorkingCopies {
   struct Copy {
-    Tensor tensor;              // absent until it is asked for
+    Tensor tensor;              // absent until requested
     std::uint64_t version = 0;  // of the master's storage, when it was filled
     bool filled = false;
   };
   explicit WorkingCopies(Index elements) : numel(elements) {}
 
-  Index numel;  // of the parameter
+  Index numel;  // elements of the parameter
   Copy f16{}, bf16{};
 
   Copy& of(DType dtype) { return dtype == DType::f16 ? f16 : bf16; }
 };
 
-// Those of the parameters on a storage that have elements, by the offset of the master, in bytes.
+// Working copies of the non-empty parameters on a storage, by the byte offset of the master.
 struct WorkingCopyList final : KeptList {
   static constexpr Kept kKept = Kept::working_copies;
   std::map<std::size_t, WorkingCopies> parameters;
 };
 
-// Where `master` is f32 and has elements.
+// For f32 masters with elements.
 void announce_master(const Tensor& master) {
   if (master.dtype() == DType::f32 && master.numel() > 0)
     master.storage()->kept<WorkingCopyList>().parameters.try_emplace(master.offset(), master.numel());
 }
 
-// Absent where `master` is no whole parameter.
+// Absent if `master` is not a whole parameter.
 WorkingCopies* working_copies_of(const Tensor& master) {
   auto* const list = master.storage()->find_kept<WorkingCopyList>();
   if (!list) return nullptr;
@@ -141,8 +139,8 @@ WorkingCopies* working_copies_of(const Tensor& master) {
   return found != list->parameters.end() && found->second.numel == master.numel() ? &found->second : nullptr;
 }
 
-// Renews every copy of the masters on one storage: copies may share a storage too, whose version must not
-// move while some of them are saved for backward.
+// Renews all copies of the masters on one storage: copies may share a storage too, whose version must not
+// change while some of them are saved for backward.
 void renew_working_copies(const Tensor& any_master, DType dtype) {
   const Ref<Storage>& storage = any_master.storage();
   const std::uint64_t version = storage->version();

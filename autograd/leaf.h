@@ -1,4 +1,4 @@
-// Leaves: tensors that own a gradient. A Parameter is the leaf that models and optimizers use.
+// Leaves: tensors that own a gradient. A Parameter is the leaf of models and optimizers.
 #pragma once
 
 #include <functional>
@@ -8,8 +8,7 @@
 
 namespace tandem {
 
-// The end of the tape. Gradients are accumulated in the dtype of the leaf, which is f32 or f64 for anything
-// trained.
+// End of the tape. Gradients are accumulated in the leaf's dtype: f32 or f64 for trained tensors.
 class Leaf : public Node {
  public:
   explicit Leaf(const Tensor& value);
@@ -18,26 +17,25 @@ class Leaf : public Node {
   void backward(std::span<Tensor>, std::span<Tensor>, const Needs&) override;
   void release_saved() override {}
 
-  // The accumulated gradient; absent when there is none since the last clear.
+  // The accumulated gradient; absent if none since the last clear.
   Tensor gradient() const { return !has_gradient_ ? Tensor{} : taped_.defined() ? taped_ : gradient_; }
   void clear_gradient() {
     has_gradient_ = false;
     taped_ = {};
     if (!fixed_) gradient_ = {};
   }
-  // Adds `gradient`; throws UserError when shape or device differ. Under create_graph the sum is taped, and a
+  // Adds `gradient`. Throws UserError when shape or device differ. Under create_graph the sum is taped, and a
   // flat buffer receives its values.
   void accumulate(const Tensor& gradient, bool create_graph);
-  // Gradients are written into this buffer from now on (a range of a flat buffer), which is not cleared
-  // first. `marks`, of a leaf [V,E] of which a step touches few rows: u8 [V], zero beside a buffer of zeros.
-  // From then on the buffer is zero in every row without a mark, whoever has written it: it holds the dense
-  // gradient, and what passes over it may leave such rows out.
+  // Redirects gradients into this buffer (a range of a flat buffer), which is not cleared first. `marks` is
+  // for a sparsely updated leaf [V,E]: u8 [V], zero, with a zero buffer. The buffer holds the dense gradient
+  // and is always zero in unmarked rows, so passes over it may skip them.
   void set_gradient_buffer(const Tensor& buffer, const Tensor& marks = {});
-  // Where a kernel may write the next contribution directly. Marks for an op that `marks_rows`.
+  // Destination for a kernel's next contribution, with marks for an op that `marks_rows`.
   GradOutput sink(bool marks_rows = false);
-  // After a write that marked none, or one of unknown rows.
+  // After a write to unknown rows, or one that set no marks.
   void mark_all_rows();
-  // For the owner of a value that has moved. Drops the gradient.
+  // For the owner of a moved value. Drops the gradient.
   void set_device(Device device);
   void mark_written() {
     has_gradient_ = true;
@@ -49,21 +47,21 @@ class Leaf : public Node {
 
  private:
   Tensor gradient_;
-  Tensor taped_;  // the sum with its tape after a create_graph run, until something untaped is added
+  Tensor taped_;  // the sum with its tape after a create_graph run, until an untaped gradient is added
   bool has_gradient_ = false;
   bool fixed_ = false;  // gradient_ is a range of a flat buffer
   Tensor marks_;
 };
 
-// A tensor that shares `value`'s storage and collects a gradient. Throws UserError unless `value` is
+// A tensor that shares `value`'s storage and accumulates a gradient. Throws UserError unless `value` is
 // floating.
 Tensor leaf(const Tensor& value);
-// The gradient that backward left on a leaf; absent when there is none. Throws UserError for a tensor that is
-// no leaf.
+// The gradient that backward left on a leaf; absent without one. Throws UserError for a tensor that is not a
+// leaf.
 Tensor gradient_of(const Tensor& leaf);
 void clear_gradient_of(const Tensor& leaf);
 
-// How a parameter is laid out in files, which follow PyTorch: filters are [O,KH,KW,I] here and OIHW there.
+// Layout of a parameter in files, which follow PyTorch: filters are [O,KH,KW,I] here and OIHW in files.
 enum class ParameterLayout : std::uint8_t {
   plain,              // the same in both
   filter,             // [O,KH,KW,I] ↔ [O,I,KH,KW]
@@ -71,7 +69,7 @@ enum class ParameterLayout : std::uint8_t {
   filter1d,           // [O,K,I] ↔ [O,I,K]
 };
 
-// A named leaf with an FP32 master. A handle: copies name the same parameter.
+// A named leaf with an FP32 master. Copies of this handle share the parameter.
 class Parameter {
  public:
   Parameter() = default;
@@ -82,7 +80,7 @@ class Parameter {
   void set_name(std::string name) { state_->name = std::move(name); }
   ParameterLayout layout() const { return state_->layout; }
 
-  // The tensor that ops take: the master, with this leaf as its edge unless the parameter is frozen.
+  // The tensor for ops: the master with this leaf as its edge, or without an edge if the parameter is frozen.
   Tensor tensor() const;
   operator Tensor() const { return tensor(); }
   // The master without an edge; in-place writers call value().storage()->bump_version().
@@ -93,13 +91,13 @@ class Parameter {
   bool trainable() const { return state_->trainable; }
   void set_trainable(bool trainable) { state_->trainable = trainable; }
 
-  // A table [V,E] that a model reads by rows, of which a step touches few: its gradient may be kept by rows.
+  // A sparsely updated table [V,E] that the model reads by rows: its gradient may be kept by rows.
   bool by_rows() const { return state_->by_rows; }
   void set_by_rows() { state_->by_rows = true; }
 
-  // Moves the value to a device; a gradient and working copies are dropped. Not after move_into.
+  // Moves the value to a device; drops the gradient and working copies. Not after move_into.
   void to(Device device);
-  // Moves value and gradient into ranges of flat buffers; the value is copied. `marks`: see
+  // Moves value and gradient into ranges of flat buffers; copies the value. `marks`: see
   // Leaf::set_gradient_buffer.
   void move_into(const Tensor& value_buffer, const Tensor& gradient_buffer, const Tensor& marks = {});
 
@@ -117,23 +115,22 @@ class Parameter {
   Ref<State> state_;
 };
 
-// Its tensor; absent where there is no such parameter, as in a layer without bias.
+// Its tensor; absent without such a parameter, as in a layer without bias.
 inline Tensor tensor_if_defined(const Parameter& parameter) {
   return parameter.defined() ? parameter.tensor() : Tensor{};
 }
 
-// The 16-bit copy of the parameter whose master `tensor` names, with the same gradient edge: the gradient of
-// the copy is the master's. It is made at the first use and renewed when the master's storage has been
-// written since. Absent when `tensor` is not a whole parameter. Used by the one thread that drives the
-// device.
+// 16-bit working copy of the parameter with master `tensor`, with the same gradient edge: its gradient is the
+// master's. Made at the first use and renewed after writes to the master's storage. Absent when `tensor` is
+// not a whole parameter. Only for the thread that drives the device.
 Tensor working_copy(const Tensor& tensor, DType dtype);
 // Keeps the copy in `buffer` from now on, for a writer of the master that writes the copy in the same pass
-// and says so with mark_working_copy_current.
+// and then calls mark_working_copy_current.
 void set_working_copy(const Parameter& parameter, const Tensor& buffer);
 void mark_working_copy_current(const Parameter& parameter, DType dtype);
-// Whether a copy is kept that has been used.
+// Whether a working copy exists and has been used.
 bool has_working_copy(const Tensor& master, DType dtype);
-// Every copy of the masters on this storage is renewed before its next use, whatever was said of it.
+// Marks every copy of the masters on this storage stale.
 void expire_working_copies(const Tensor& master);
 
 }  // namespace tandem

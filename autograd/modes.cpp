@@ -5,8 +5,8 @@
 namespace tandem {
 
 namespace detail {
-// Not inlined, and with a name that is bound as those of the scopes below are: where a program's take the
-// place of a plugin's, this one's does, too.
+// Not inlined, and exported like the scopes below: if the program's symbols replace a plugin's, this one is
+// replaced too.
 [[gnu::noinline]] const void* place_of_modes();
 }  // namespace detail
 

@@ -1,4 +1,4 @@
-// Scopes that change what `apply` does on this thread. They nest, and an exception restores the outer state.
+// Per-thread scopes that change `apply`. They nest, and an exception restores the outer state.
 #pragma once
 
 namespace tandem {
@@ -16,13 +16,13 @@ class GradMode {
   bool outer_;
 };
 
-// No tape: for evaluation and for updates.
+// Disables recording, for evaluation and updates.
 class NoGrad : public GradMode {
  public:
   NoGrad() : GradMode(false) {}
 };
 
-// Fused ops run as compositions of differentiable ones, so that gradients of gradients exist.
+// Runs fused ops as compositions of differentiable ops, for gradients of gradients.
 class HigherOrder {
  public:
   HigherOrder();

@@ -12,7 +12,7 @@ thread_local std::vector<RefCounted*>* draining = nullptr;
 Node::Node() : sequence_(next_sequence.fetch_add(1, std::memory_order_relaxed)) {}
 
 void Node::dispose() {
-  // Deleting a node drops its edges, which may dispose of further nodes: those queue up instead of recursing.
+  // Deleting a node drops its edges, which may delete further nodes: they are queued instead of recursing.
   if (draining) {
     draining->push_back(this);
     return;

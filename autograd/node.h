@@ -1,8 +1,8 @@
-// A node of the tape: what one op must remember for backward, and where the gradients of its inputs go.
+// Tape node: the state that one op saves for backward, and the edges to its inputs' producers.
 //
 // Edges point from a node to the producers of its inputs, so a tensor keeps alive exactly the part of the
-// tape its gradient needs. Nodes are created in execution order; a producer's sequence number is lower than
-// its consumers'. Destruction is iterative however long the chain is.
+// tape that its gradient needs. Nodes are created in execution order; a producer's sequence number is lower
+// than its consumers'. Destruction is iterative for chains of any length.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace tandem {
 
-// What a gradient flowing into a node's output must look like.
+// Required shape, dtype and device of an output's gradient.
 struct OutputMeta {
   Shape shape;
   DType dtype = DType::f32;
@@ -25,11 +25,11 @@ class Node : public RefCounted {
   Node();
 
   virtual const OpInfo& info() const = 0;
-  // Computes the input gradients from the output gradients; both in the order of the op's members. `saved` is
-  // kept.
+  // Computes the input gradients from the output gradients, both in the order of the op's members. `saved`
+  // stays.
   virtual void backward(std::span<Tensor> output_gradients, std::span<Tensor> input_gradients,
                         const Needs& needs) = 0;
-  // What backward reads beside the output gradients; nothing once it is released.
+  // Saved tensors of backward; empty once released.
   virtual std::span<const Tensor> saved() const { return {}; }
   // Frees what was saved; a second backward is then an error.
   virtual void release_saved() = 0;
@@ -44,7 +44,7 @@ class Node : public RefCounted {
 
  private:
   friend class Engine;
-  // Working state of the engine, valid during the run whose number it bears.
+  // Working state of the engine, valid during the run with this number.
   struct Run {
     std::uint64_t number = 0;
     std::uint32_t dependencies = 0;  // consumers in this run that have not delivered yet

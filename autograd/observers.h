@@ -1,5 +1,5 @@
-// The two ways to take part in every op without touching one: the precision policy, which decides dtypes, and
-// observers, which only look (profiler, NaN tracer, cast report, statistics). Both are per thread.
+// Per-thread hooks of every op: the precision policy, which decides dtypes, and read-only observers
+// (profiler, NaN tracer, cast report, statistics).
 #pragma once
 
 #include <span>
@@ -10,16 +10,17 @@ namespace tandem {
 
 class Node;
 
-// Decides the dtypes of an op before it runs. Implemented by amp/; without one, tensors are used as they are.
+// Decides the dtypes of an op before it runs. Implemented by amp/; without a policy, tensors are used
+// unchanged.
 class PrecisionPolicy {
  public:
   virtual ~PrecisionPolicy() = default;
   // May replace `data` inputs by taped casts. Returns the floating dtype of the op's result; `common` is the
-  // widest floating dtype among the `data` inputs as they came.
+  // widest floating dtype among the original `data` inputs.
   virtual DType prepare(const OpInfo& info, std::span<Tensor> inputs, DType common) = 0;
 };
 
-// Makes `policy` (nullptr: none) the active one for the life of the scope.
+// Activates `policy` (nullptr: none) within the scope.
 class PrecisionScope {
  public:
   explicit PrecisionScope(PrecisionPolicy* policy);
@@ -38,19 +39,19 @@ class OpObserver {
   virtual void before_forward(const OpInfo&, std::span<const Tensor> /*inputs*/) {}
   virtual void after_forward(const OpInfo&, std::span<const Tensor> /*inputs*/,
                              std::span<const Tensor> /*outputs*/) {}
-  // Ops that a backward is composed of are reported in between, as forward.
+  // Ops that compose a backward are reported in between, as forward ops.
   virtual void before_backward(const Node&, std::span<const Tensor> /*output gradients*/) {}
   virtual void after_backward(const Node&, std::span<const Tensor> /*input gradients*/) {}
 };
 
-// Adds `observer` for the life of the scope; several may be active.
+// Adds `observer` within the scope; several may be active.
 class ObserverScope {
  public:
   explicit ObserverScope(OpObserver& observer);
   ~ObserverScope();
   ObserverScope(const ObserverScope&) = delete;
   ObserverScope& operator=(const ObserverScope&) = delete;
-  // The innermost observer and the chain behind it; nullptr when there is none.
+  // The innermost observer scope, which links to the outer ones; nullptr without any.
   static const ObserverScope* innermost();
 
   OpObserver& observer;

@@ -1,4 +1,4 @@
-// What an op is: one struct with typed inputs, outputs and saved state.
+// Definition of an op: one struct with typed inputs, outputs and saved state.
 //
 //   struct Relu {
 //     static constexpr OpInfo info{"relu", CastRule::neutral, {.kind = OpKind::folds}};
@@ -10,13 +10,13 @@
 //     static Out composed(const Relu&, const In&);                    // optional: fused ops only
 //   };
 //
-// In, Saved and Out consist of Tensors only, or of a single TensorList. An absent input is an empty Tensor;
-// an absent gradient in `dy` means zero. A gradient that backward leaves absent is zero; it must have the
-// shape of its input, and the engine rounds it to the input's dtype. An op whose In is empty has a member
-// `options` (TensorOptions) for its result, no backward, and is not recorded.
+// In, Saved and Out consist only of Tensors, or of a single TensorList. An absent input is an empty Tensor;
+// an absent gradient in `dy` or from backward means zero. A gradient must have the shape of its input; the
+// engine rounds it to the input's dtype. An op with an empty In has a member `options` (TensorOptions) for
+// its result, no backward, and is not recorded.
 //
-// `backward` runs without a tape normally and with one under create_graph, so rules written with public ops
-// can be differentiated again. A fused op whose backward calls the backend directly also gives `composed`,
+// `backward` normally runs without a tape, and with one under create_graph, so rules written with public ops
+// can be differentiated again. A fused op whose backward calls the backend directly also defines `composed`,
 // the same function made of public ops; inside a HigherOrder scope `apply` runs that instead.
 #pragma once
 
@@ -31,14 +31,14 @@
 
 namespace tandem {
 
-// What mixed precision does with an op's `data` inputs; `tandem ls ops` lists the ops of each rule.
+// Rule of mixed precision for an op's `data` inputs; `tandem ls ops` lists the ops of each rule.
 enum class CastRule : std::uint8_t {
   lower,    // cast to the 16-bit type; output stays 16-bit
-  fp32,     // read as they are, f32 arithmetic, f32 output
-  widest,   // all cast to the widest floating dtype among them
-  neutral,  // follow the input
-  banned,   // refused inside a 16-bit region
-  none,     // precision does not look
+  fp32,     // inputs unchanged, f32 arithmetic, f32 output
+  widest,   // all cast to their widest floating dtype
+  neutral,  // follows the input
+  banned,   // throws UserError inside a 16-bit region
+  none,     // ignored by precision policies
 };
 
 // "lower", "fp32", …
@@ -47,7 +47,7 @@ constexpr const char* name_of(CastRule rule) {
   return names[static_cast<int>(rule)];
 }
 
-// What precision may do to an input: `data` may be cast, `keep` may not (labels, indices, FP32 parameters).
+// Role of an input: `data` may be cast, `keep` may not (labels, indices, FP32 parameters).
 enum class Role : std::uint8_t { data, keep };
 
 inline constexpr Role data = Role::data;
@@ -57,33 +57,32 @@ struct OpInfo {
   const char* name;
   CastRule rule;
   OpTraits traits;
-  std::array<Role, 8> roles;  // in the order of In's members; `data` where not given
+  std::array<Role, 8> roles;  // in the order of In's members; default `data`
 
-  // An op without a cast rule does not compile.
+  // The cast rule is mandatory.
   constexpr OpInfo(const char* op_name, CastRule cast_rule, const OpTraits& op_traits,
                    std::array<Role, 8> input_roles = {})
       : name(op_name), rule(cast_rule), traits(op_traits), roles(input_roles) {}
-  // An op that says nothing of itself: reports count it as "other".
+  // An op without traits: reports count it as "other".
   constexpr OpInfo(const char* op_name, CastRule cast_rule, std::array<Role, 8> input_roles = {})
       : OpInfo(op_name, cast_rule, OpTraits{}, input_roles) {}
 };
 
-// What forward needs besides its inputs.
+// Forward's arguments besides its inputs.
 class Context {
  public:
   Context(Backend& device_backend, DType result, const GradOutput* sink)
       : backend(device_backend), dtype(result), sink_(sink) {}
 
   Backend& backend;
-  // The floating dtype of the op's result as the precision rule decides it: by default the dtype common to
-  // the `data` inputs.
+  // Floating dtype of the op's result by the precision rule; default: the common dtype of the `data` inputs.
   const DType dtype;
 
   Tensor empty(const Shape& shape) const { return empty(shape, dtype); }
   Tensor empty(const Shape& shape, DType of) const {
     return Tensor::empty(shape, {.dtype = of, .device = backend.device()});
   }
-  // The caller's sink where it fits, else fresh memory. An op that asks for this honours `accumulate`.
+  // The caller's sink if it fits, else new memory. An op that calls this honours `accumulate`.
   GradOutput destination(const Shape& shape, DType of) const {
     if (sink_ && sink_->tensor.defined() && sink_->tensor.dtype() == of &&
         sink_->tensor.numel() == shape.numel())
@@ -96,7 +95,7 @@ class Context {
   const GradOutput* sink_;
 };
 
-// Which input gradients backward must deliver, and where the engine would like them written.
+// Gradients wanted from backward, and their preferred destinations.
 class Needs {
  public:
   struct Input {
@@ -108,12 +107,12 @@ class Needs {
 
   bool operator[](std::size_t input) const { return inputs_[input].wanted; }
   std::size_t size() const { return inputs_.size(); }
-  // Pass to `apply` or to a public gradient op. A rule that wrote into the sink returns the sink's tensor.
+  // Argument for `apply` or a public gradient op. A rule that wrote into the sink returns the sink's tensor.
   const GradOutput* sink(std::size_t input) const {
     return inputs_[input].sink.tensor.defined() ? &inputs_[input].sink : nullptr;
   }
   bool create_graph() const { return create_graph_; }
-  // Nobody else holds this gradient: a kernel may write its result over it.
+  // Whether a kernel may overwrite this gradient: it has no other holder.
   bool may_overwrite(const Tensor& dy) const {
     return !create_graph_ && dy.defined() && dy.storage()->use_count() == 1;
   }
@@ -127,13 +126,13 @@ class Needs {
 template <class Struct>
 std::span<Tensor> tensors_of(Struct& s) {
   if constexpr (requires { s.list; }) {
-    static_assert(sizeof(Struct) == sizeof(TensorList), "a TensorList stands alone");
+    static_assert(sizeof(Struct) == sizeof(TensorList), "a TensorList must be the only member");
     return {s.list.data(), s.list.size()};
   } else if constexpr (std::is_empty_v<Struct>) {
     return {};
   } else {
     static_assert(std::is_standard_layout_v<Struct> && sizeof(Struct) % sizeof(Tensor) == 0,
-                  "the struct holds something that is not a Tensor");
+                  "all members must be Tensors");
     return {reinterpret_cast<Tensor*>(&s), sizeof(Struct) / sizeof(Tensor)};
   }
 }
@@ -143,7 +142,7 @@ std::span<const Tensor> tensors_of(const Struct& s) {
   return tensors_of(const_cast<Struct&>(s));
 }
 
-// Compile-time list of ops, used by `tandem ls ops` and by the tests that look for an op without a row.
+// Compile-time list of ops, for `tandem ls ops` and for tests that find ops without a row.
 template <class... Ops>
 struct TypeList {};
 

@@ -1,4 +1,4 @@
-// Whether gradients of 16-bit tensors are kept in f32.
+// Wide gradients: f32 gradients of 16-bit tensors.
 #pragma once
 
 #include <span>
@@ -7,9 +7,8 @@
 
 namespace tandem {
 
-// What is recorded in the scope gives 16-bit results whose gradients are f32: backward adds and hands them on
-// unrounded. Values of forward are those without the scope, to the bit. Per thread, off by default; scopes
-// nest, the innermost counts.
+// Ops recorded in the scope have 16-bit results with f32 gradients, which backward accumulates and passes on
+// unrounded. Forward values keep their bits. Per thread, off by default; the innermost scope counts.
 class WideGradients {
  public:
   explicit WideGradients(bool enabled);
@@ -24,9 +23,9 @@ class WideGradients {
 
 namespace ops {
 
-// For backward rules whose kernels are of one type: whether f32 gradients have come to results of the 16-bit
-// type `stored`, and the same values in f32, untaped, for a kernel of that type. What is absent or wider
-// stays as it is.
+// For backward rules with kernels of one type: are_wider tells whether f32 gradients have reached results of
+// the 16-bit type `stored`; the second function casts the saved values to f32, untaped. Absent or wider
+// tensors are unchanged.
 bool are_wider(std::span<const Tensor> gradients, DType stored);
 Tensor widened(const Tensor& tensor);
 

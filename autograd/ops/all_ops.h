@@ -1,5 +1,5 @@
-// Every op of every family, in one list. The tools that show ops and the tests that look for an op without a
-// row walk it; an op that is missing from its family's list does not exist for them.
+// List of every op of every family, for tools that list ops and for tests that find ops without a row. An op
+// that is missing from its family's list is invisible to them.
 #pragma once
 
 #include <string>
@@ -26,12 +26,12 @@ namespace tandem {
 using AllOps = ConcatLists<ElementwiseOps, ReduceOps, MatmulOps, ConvOps, PoolOps, NormOps, SoftmaxOps,
                            LossOps, IndexOps, ShapeOps, RandomOps, RnnOps, AttentionOps, BoxOps>;
 
-// Every op of the tree, sorted by name. Throws InternalError when two ops share a name.
+// All built-in ops, sorted by name. Throws InternalError when two ops share a name.
 std::vector<const OpInfo*> all_op_infos();
 
-// The op of that name: one of the tree, else one from outside that the program applies; nullptr without one.
+// The op of that name: built-in, or applied by the program from outside the tree; nullptr if unknown.
 const OpInfo* find_op(std::string_view name);
-// The names that find_op knows, sorted.
+// All names that find_op knows, sorted.
 std::vector<std::string> op_names();
 
 }  // namespace tandem

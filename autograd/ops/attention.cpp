@@ -23,12 +23,13 @@ void check_scores(const Tensor& x, const AttentionMask& mask) {
   const char* op = MaskedSoftmax::info.name;
   require(x.defined() && is_floating(x.dtype()), op, "expects floating scores, got {}", to_string(x));
   const int needed = 1 + mask.causal + mask.lengths.defined();
-  require(x.rank() >= needed, op, "scores need {} axes at least: {}{}keys; got {}", needed,
+  require(x.rank() >= needed, op, "scores need at least {} axes: {}{}keys; got {}", needed,
           mask.lengths.defined() ? "rows, " : "", mask.causal ? "queries, " : "", to_string(x));
   check_lengths(op, mask.lengths, x.size(0), x.size(-1));
 }
 
-// Which of the scores x are seen: bool of the rank of x, extent 1 where an axis decides nothing. Absent: all.
+// Mask of visible scores: bool with the rank of x, extent 1 on axes that it does not depend on. Absent: all
+// visible.
 Tensor seen_scores(const Tensor& x, const AttentionMask& mask) {
   if (!mask.causal && !mask.lengths.defined()) return {};
   const int rank = x.rank();
@@ -74,8 +75,6 @@ MaskedSoftmax::In MaskedSoftmax::backward(const Saved& saved, const Out& dy, con
   return {p * (g - sum(g * p, {-1}, /*keep_axes=*/true))};
 }
 
-// ---- additive attention
-
 namespace {
 
 struct AdditiveExtents {
@@ -112,8 +111,8 @@ AdditiveExtents check(const AdditiveInputs& in, const AttentionMask& mask) {
   return e;
 }
 
-// Types may be mixed freely: query, key and value are computed in the widest among them, v, g and b in its
-// arithmetic type. `cast(tensor, dtype)` is asked for those that are of another.
+// Types may be mixed: query, key and value are computed in their widest type; v, g and b in its arithmetic
+// type. `cast(tensor, dtype)` is called for tensors of another type.
 template <class Cast>
 AdditiveInputs unified(const AdditiveInputs& in, DType dtype, const Cast& cast) {
   AdditiveInputs result = in;
@@ -127,7 +126,7 @@ AdditiveInputs unified(const AdditiveInputs& in, DType dtype, const Cast& cast) 
 
 }  // namespace
 
-// Scores, which are products by v, and the sums of the values.
+// Scores, which are products with v, and the sums of the values.
 ProductSizes AdditiveAttention::products(std::span<const Tensor> inputs, std::span<const Tensor>) {
   const Tensor &query = inputs[0], &key = inputs[1], &value = inputs[2];
   const Index queries = query.size(0), rows = query.size(1), keys = key.size(0);
@@ -207,8 +206,6 @@ AttentionResult additive_attention(const Tensor& query, const Tensor& key, const
   return {out.context, out.weights};
 }
 
-// ---- scaled dot products
-
 namespace {
 
 // [T,N,H·D] → [N,H,T,D], and back.
@@ -221,7 +218,7 @@ Tensor heads_together(const Tensor& x) {
 
 void check_heads(const char* op, const Tensor& query, const Tensor& key, const Tensor& value,
                  const AttentionOptions& options) {
-  require(options.heads > 0, op, "needs a head at least, got {}", options.heads);
+  require(options.heads > 0, op, "needs at least one head, got {}", options.heads);
   require(std::isfinite(options.scale), op, "the scale must be finite, got {}", options.scale);
   for (const Tensor* t : {&query, &key, &value}) {
     require(t->defined() && is_floating(t->dtype()) && t->rank() == 3, op,
@@ -245,7 +242,7 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
   const Index heads = options.heads;
   const double size = static_cast<double>(query.size(2) / heads);
   const double scale = options.scale == 0.0 ? 1.0 / std::sqrt(size) : options.scale;
-  // The query is scaled, not the scores: fewer numbers, and 16-bit scores stay small.
+  // Scaling the query instead of the scores takes fewer operations, and keeps 16-bit scores small.
   const Tensor scores = matmul(heads_apart(query * scale, heads), heads_apart(key, heads), false, true);
   const Tensor weights = masked_softmax(scores, {options.lengths, options.causal});
   return heads_together(

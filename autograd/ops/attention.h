@@ -1,9 +1,9 @@
-// Attention: softmax over the keys that each query sees, and the two forms of attention made of it. Which
-// keys those are says core/attention.h: the ones before the length of their row and, where causal, none after
-// the query, aligned at the end. They are chosen, never masked by a number that is added: what stands in the
-// other places, NaN included, takes no part, and a query that sees no key has weights and gradients of 0.
+// Attention: masked softmax, and the two forms of attention made of it. core/attention.h defines the mask: a
+// query sees the keys within the length of their row and, if causal, none after itself, aligned at the end.
+// Masked positions are excluded, not masked by adding a number: their values, NaN included, have no effect. A
+// query that sees no key has weights and gradients of 0.
 //
-// Softmax and sums are computed in f32 (f64 for f64); weights have the dtype of the scores, so that they are
+// Softmax and sums are computed in f32 (f64 for f64); weights have the dtype of the scores, so they are
 // 16-bit under mixed precision. Luong's attention is masked_softmax between two products.
 #pragma once
 
@@ -11,9 +11,9 @@
 
 namespace tandem {
 
-// x [N,…,Tq,Tk] over its last axis. Without causal a query stands for every row, so [N,Tk] will do, and
-// without lengths [Tk]. Throws UserError for lengths that are not i64 [N] in host memory in [0,Tk], and for x
-// with fewer axes than the mask needs.
+// Softmax of x [N,…,Tq,Tk] over its last axis. Without causal the mask is the same for every query, so [N,Tk]
+// suffices, and without lengths [Tk]. Throws UserError for lengths that are not i64 [N] in host memory in
+// [0,Tk], and for x with fewer axes than the mask needs.
 Tensor masked_softmax(const Tensor& x, const AttentionMask& mask = {});
 
 struct AttentionOptions {
@@ -26,14 +26,14 @@ struct AttentionOptions {
 };
 
 // Softmax(scale·q·kᵀ)·v for each head (Vaswani et al. 2017): query [Tq,N,H·D], key [Tk,N,H·D], value
-// [Tk,N,H·E] → [Tq,N,H·E], the layout of sequences, head h having the h-th D columns. Products are matmul's,
-// in 16 bits under mixed precision. Keys and values beyond a length must be finite, for they are multiplied
-// by zeros. Throws UserError for shapes that do not fit.
+// [Tk,N,H·E] → [Tq,N,H·E], the layout of sequences; head h has the h-th D columns. Products are matmul's, in
+// 16 bits under mixed precision. Keys and values beyond a length must be finite, because they are multiplied
+// by zero. Throws UserError for mismatched shapes.
 Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                     const AttentionOptions& options = {});
 
-// Additive attention's parameters, kept in f32: v [A], the scale g [1] of its direction (absent: v as it is,
-// Bahdanau's own form), and the bias b [A] or absent.
+// Parameters of additive attention, kept in f32: v [A], the scale g [1] of its direction (absent: v unscaled,
+// Bahdanau's form), and the bias b [A] or absent.
 struct AdditiveWeights {
   Tensor v, g, b;
 };
@@ -43,9 +43,9 @@ struct AttentionResult {
   Tensor weights;  // [Tq,N,Tk]
 };
 
-// Queries [Tq,N,A] and keys [Tk,N,A], already projected, values [Tk,N,C] as they are. One kernel: nothing of
-// Tq·N·Tk·A elements is stored. What lies beyond a length may be anything. Throws UserError for shapes and
-// dtypes that do not fit, and lengths as masked_softmax.
+// Projected queries [Tq,N,A] and keys [Tk,N,A], values [Tk,N,C]. One kernel: no tensor of Tq·N·Tk·A elements
+// is stored. Values beyond a length may be anything. Throws UserError for mismatched shapes and dtypes, and
+// lengths as masked_softmax.
 AttentionResult additive_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                    const AdditiveWeights& weights, const AttentionMask& mask = {});
 

@@ -19,7 +19,7 @@ struct MaskedSoftmax {
   In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
 };
 
-// Fused; inside a HigherOrder scope `composed` runs, which does store what tanh is taken of.
+// Fused; inside a HigherOrder scope `composed` runs, which stores the arguments of tanh.
 struct AdditiveAttention {
   static ProductSizes products(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
   static constexpr OpInfo info{"additive_attention",

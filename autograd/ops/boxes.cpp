@@ -40,8 +40,8 @@ namespace {
 
 constexpr const char* kMatchBoxes = "match_boxes";
 
-// The logarithm of an extent up to 0 would make the loss infinite or no number. On an asynchronous device
-// only a kernel can see the values.
+// A non-positive extent would make its logarithm, and the loss, infinite or NaN. On an asynchronous device
+// only a kernel could check the values.
 void ensure_extents(const Tensor& boxes) {
   if (boxes.device().type != DeviceType::cpu) return;
   const Index objects = boxes.size(1);
@@ -57,9 +57,9 @@ void ensure_extents(const Tensor& boxes) {
 
 MatchedBoxes match_boxes(const Tensor& anchors, const Tensor& boxes, const BoxMatchOptions& options) {
   require(anchors.rank() == 2 && anchors.size(1) == 4 && anchors.size(0) > 0 && anchors.dtype() == DType::f32,
-          kMatchBoxes, "anchors are f32 [A,4] with one at least, got {}", to_string(anchors));
+          kMatchBoxes, "anchors must be f32 [A,4] with A >= 1, got {}", to_string(anchors));
   require(boxes.rank() == 3 && boxes.size(2) == 5 && boxes.dtype() == DType::f32, kMatchBoxes,
-          "boxes are f32 [N,G,5], each with its label, got {}", to_string(boxes));
+          "boxes must be f32 [N,G,5] including labels, got {}", to_string(boxes));
   require(options.threshold > 0.0f && options.threshold <= 1.0f, kMatchBoxes,
           "the threshold must lie in (0,1], is {}", options.threshold);
   for (const float variance : options.variances)
@@ -72,12 +72,12 @@ MatchedBoxes match_boxes(const Tensor& anchors, const Tensor& boxes, const BoxMa
 
 MinedAnchors mine_negatives(const Tensor& loss, const Tensor& label, const MiningOptions& options) {
   constexpr const char* kName = "mine_negatives";
-  require(loss.rank() == 2 && loss.dtype() == DType::f32, kName, "losses are f32 [N,A], got {}",
+  require(loss.rank() == 2 && loss.dtype() == DType::f32, kName, "losses must be f32 [N,A], got {}",
           to_string(loss));
   require(label.shape() == loss.shape() && label.dtype() == DType::i32, kName,
-          "labels are i32 of the losses' shape, got {} beside {}", to_string(label), to_string(loss));
+          "labels must be i32 of the losses' shape, got {} for {}", to_string(label), to_string(loss));
   require(options.negatives_per_positive >= 0.0 && options.min_negatives >= 0, kName,
-          "negatives are not less than none, got {} for each positive and {} at least",
+          "numbers of negatives must not be negative, got {} for each positive and a minimum of {}",
           options.negatives_per_positive, options.min_negatives);
   const NoGrad no_grad;
   const ops::MineNegatives::Out out = apply(ops::MineNegatives{options}, {loss.detach(), label});

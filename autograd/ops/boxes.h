@@ -1,5 +1,5 @@
-// Anchors and objects: which anchor learns which object, and which take part in the loss (core/boxes.h). f32
-// on every device; no gradients. What detectors compare their outputs with is made here.
+// Training targets of detectors: matching of anchors and objects, and hard negative mining (core/boxes.h).
+// f32 on every device; no gradients.
 #pragma once
 
 #include "autograd/op.h"
@@ -10,23 +10,22 @@ namespace tandem {
 struct MatchedBoxes {
   Tensor label;      // i32 [N,A], 0: background
   Tensor code;       // f32 [N,A,4]
-  Tensor unmatched;  // i32 [N], objects that no anchor has
+  Tensor unmatched;  // i32 [N], objects without an anchor
 };
 
-// anchors f32 [A,4] as (cx, cy, w, h), boxes f32 [N,G,5] as (x1, y1, x2, y2, label), in shares of the image;
-// labels from 1 on, up to 0 where there is no object. Throws UserError for other shapes and dtypes, for no
-// anchor, for a threshold outside (0,1] and variances that are not above 0; InternalError, on the CPU, for an
-// object without an area, which has no code: readers and transforms leave those out.
+// anchors f32 [A,4] as (cx, cy, w, h); boxes f32 [N,G,5] as (x1, y1, x2, y2, label) relative to the image.
+// Labels start at 1; a label <= 0 is padding. Throws UserError for other shapes and dtypes, no anchors, a
+// threshold outside (0,1] and non-positive variances. Throws InternalError, on the CPU, for an object without
+// area, which has no code; readers and transforms drop those.
 MatchedBoxes match_boxes(const Tensor& anchors, const Tensor& boxes, const BoxMatchOptions& options = {});
 
 struct MinedAnchors {
-  // f32 [N,A]: what the losses of an anchor's class, and of its box, are multiplied by; their sums are the
-  // loss.
+  // f32 [N,A]: factors on the class loss and the box loss of each anchor; their sums are the loss.
   Tensor class_weight, box_weight;
 };
 
-// loss f32 [N,A], label i32 [N,A] as match_boxes gives it. Throws UserError for other shapes and dtypes, and
-// for options below 0.
+// loss f32 [N,A]; label i32 [N,A] from match_boxes. Throws UserError for other shapes and dtypes, and for
+// negative options.
 MinedAnchors mine_negatives(const Tensor& loss, const Tensor& label, const MiningOptions& options = {});
 
 }  // namespace tandem

@@ -31,7 +31,7 @@ void check_options(const OpInfo& info, const Conv2dOptions& o) {
   require(o.groups >= 1, info.name, "groups must be at least 1, got {}", o.groups);
 }
 
-// A filter [O,KH,KW,I/groups], transposed [I,KH,KW,O/groups]: groups divide the first axis of both.
+// A filter [O,KH,KW,I/groups], transposed [I,KH,KW,O/groups]: groups must divide its first axis.
 void check_filter(const OpInfo& info, const Tensor& filter, const Conv2dOptions& o) {
   check_four_axes(info, "filter", filter);
   require(filter.size(1) >= 1 && filter.size(2) >= 1, info.name, "filter {} has an empty kernel",
@@ -71,16 +71,16 @@ Shape conv_shape(const OpInfo& info, const Tensor& x, const Tensor& filter, cons
           filter.size(0)};
 }
 
-// Whether the filter was cast on the tape, as `precision.wgrad=lower` has it: its gradient is rounded to its
-// type, whatever it is written in, and some devices write that faster.
+// Whether the filter was cast on the tape (`precision.wgrad=lower`): its gradient is then rounded to its type
+// anyway, and some devices write that type faster.
 bool is_rounded_with(const Tensor& filter, const Needs& needs) {
   const Node* const node = node_of(filter);
   return !needs.create_graph() && node && std::string_view(node->info().name) == Cast::info.name &&
          node->outputs[filter.edge().output].dtype == filter.dtype();
 }
 
-// dy must be what a convolution of an image of `extent` gives, or its upper left part: a transposed
-// convolution whose output padding is a stride or more has fewer inputs than the convolution of its output
+// dy must be the output of a convolution of an image of `extent`, or its upper left part: a transposed
+// convolution with an output padding of a stride or more has fewer inputs than the convolution of its output
 // has outputs.
 void check_gradient(const OpInfo& info, const Tensor& dy, std::array<Index, 2> extent,
                     std::array<Index, 2> kernel, const Conv2dOptions& o) {
@@ -92,7 +92,7 @@ void check_gradient(const OpInfo& info, const Tensor& dy, std::array<Index, 2> e
   }
 }
 
-// The upper left part of y that has the extent of `like`.
+// The upper left part of y with the extent of `like`.
 Tensor cut_to(Tensor y, const Tensor& like) {
   for (int axis = 1; axis <= 2; ++axis) {
     if (y.size(axis) != like.size(axis)) y = slice(y, axis, 0, like.size(axis));
@@ -104,8 +104,6 @@ Index pixels_of(const Tensor& x) { return x.shape().product(0, 3); }
 Index taps_of(const Tensor& filter) { return filter.size(1) * filter.size(2); }
 
 }  // namespace
-
-// ---- conv2d
 
 ProductSizes Conv2d::products(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
   const Tensor &x = inputs[0], &filter = inputs[1];
@@ -144,8 +142,6 @@ Conv2d::In Conv2d::backward(const Saved& saved, const Out& dy, const Needs& need
     result.x = conv2d_input_gradient(dy.y, filter, {x.size(1), x.size(2)}, options, needs.sink(0));
   return result;
 }
-
-// ---- gradients of conv2d
 
 ProductSizes Conv2dInputGradient::products(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
   const Tensor &dy = inputs[0], &filter = inputs[1];
@@ -218,8 +214,6 @@ Conv2dFilterGradient::In Conv2dFilterGradient::backward(const Saved& saved, cons
   if (needs[1]) result.dy = cut_to(conv2d(x, w, {}, options), dy);
   return result;
 }
-
-// ---- transposed convolution
 
 ConvTranspose2d::Out ConvTranspose2d::forward(Context& context, Saved& saved, const In& in) const {
   check_options(info, options);

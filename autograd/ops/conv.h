@@ -1,5 +1,5 @@
 // Convolutions on channels-last images. All accumulate in f32 (f64 for f64); filter and bias gradients are
-// f32. UserError, naming the shapes, when ranks, channels, groups or options do not fit.
+// f32. Throws UserError, naming the shapes, when ranks, channels, groups or options do not fit.
 #pragma once
 
 #include "autograd/op.h"
@@ -8,8 +8,8 @@ namespace tandem {
 
 // x [N,H,W,C], filter [O,KH,KW,C/groups], bias [O] or absent → [N,H',W',O] with
 // H' = (H + 2·padding - dilation·(KH-1) - 1)/stride + 1. Depthwise: groups = C.
-// `sums`, where given, becomes f32 [2,O], Σ y and Σ y² over all positions, if the device gives them at no
-// cost, else absent: for batch_norm_train. No gradient flows through it.
+// `sums`, if given, becomes f32 [2,O] with Σ y and Σ y² over all positions if the device computes them for
+// free, else absent: for batch_norm_train. No gradient flows through it.
 Tensor conv2d(const Tensor& x, const Tensor& filter, const Tensor& bias = {},
               const Conv2dOptions& options = {}, Tensor* sums = nullptr);
 

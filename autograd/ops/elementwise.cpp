@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kGeluScale = 1.59576912160573071176;  // 2·√(2/π)
 
-// The axes of `full` that broadcasting added to or stretched from `shape`.
+// Axes of `full` that broadcasting added to or expanded from `shape`.
 std::uint32_t broadcast_axes(const Shape& full, const Shape& shape) {
   const int lead = full.rank() - shape.rank();
   std::uint32_t axes = (1u << lead) - 1u;
@@ -79,7 +79,7 @@ Tensor pointwise_gradient(const GradientCall& call, const Shape& shape, const Ne
       return sink->tensor;
     }
   }
-  // What is summed over a broadcast is rounded after the sum only.
+  // A sum over broadcast axes is rounded only once, after the sum.
   const bool widen = is_16bit(dy.dtype()) && dy.shape() != shape;
   const Tensor full = call.overwrite && !widen
                           ? dy.detach()
@@ -99,8 +99,6 @@ Tensor pointwise_plain(FormulaId formula, const Scalars& scalars, std::span<cons
   backend_for(y.device()).pointwise(formula, scalars, operands, y);
   return y;
 }
-
-// ---- one operand
 
 Tensor Neg::linear(const Scalars&, const Tensor& dy) { return neg(dy); }
 Tensor Sign::linear(const Scalars&, const Tensor&) { return {}; }
@@ -192,8 +190,6 @@ Unary::In Cast::backward(const Saved&, const Out& dy, const Needs& needs) const 
   return {dx};
 }
 
-// ---- two operands
-
 namespace {
 
 template <class Op, class F>
@@ -202,7 +198,7 @@ Tensor binary_forward(Context& context, const Binary::In& in) {
   return pointwise_forward(context, {Op::info, formula_id<F>(), F::kIntegral, Scalars{}, operands});
 }
 
-// Runs a gradient kernel of one or two saved operands and dy.
+// Runs a gradient kernel on one or two saved operands and dy.
 template <class F>
 Tensor gradient(std::initializer_list<Tensor> operands, bool overwrite, const Shape& shape,
                 const Needs& needs, std::size_t input) {
@@ -297,7 +293,7 @@ Binary::In Pow::backward(const Saved& saved, const Out& dy, const Needs& needs) 
 
 namespace {
 
-// Share: the part of dy that the first of two operands receives.
+// Share: the first operand's part of dy.
 template <class Share, class Gradient>
 Binary::In extremum_backward(const Binary& op, const Binary::Saved& saved, const Tensor& dy,
                              const Needs& needs) {
@@ -367,8 +363,6 @@ Binary::In LerpScalar::backward(const Saved&, const Out& dy, const Needs& needs)
   return {needs[0] ? broadcast_gradient(mul(dy.y, 1.0 - weight), a_shape, needs, 0) : Tensor{},
           needs[1] ? broadcast_gradient(mul(dy.y, weight), b_shape, needs, 1) : Tensor{}};
 }
-
-// ---- three operands
 
 Lerp::Out Lerp::forward(Context& context, Saved& saved, const In& in) const {
   if (in.weight.requires_grad()) saved = {in.from, in.to, in.weight};
@@ -444,8 +438,6 @@ Tensor compare(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 }  // namespace ops
-
-// ---- the public functions
 
 Tensor cast(const Tensor& x, DType dtype) {
   require(x.defined(), "cast", "operand 0 is absent");

@@ -1,9 +1,8 @@
-// Elementwise ops with NumPy broadcasting, and casts. The scalar formulas live in core/kernels/formulas.h.
+// Elementwise ops with NumPy broadcasting, and casts. The scalar formulas are in core/kernels/formulas.h.
 //
-// Dtypes: operands of one op may differ; they are computed in f32 (f64 when one is f64, i64 when all are
-// integral) and the result has the widest dtype among them. Comparisons give bool. Errors: UserError "[op] …"
-// when shapes do not broadcast or a dtype has no meaning for the op (sqrt of integers, gradients of
-// integers).
+// Operands of one op may differ in dtype; they are computed in f32 (f64 when one is f64, i64 when all are
+// integral) and the result has their widest dtype. Comparisons give bool. Errors: UserError "[op] …" when
+// shapes do not broadcast or the op is undefined for a dtype (sqrt of integers, gradients of integers).
 #pragma once
 
 #include "autograd/op.h"

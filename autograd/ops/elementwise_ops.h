@@ -1,7 +1,7 @@
-// The op structs behind elementwise.h: what `apply` runs, and the list that tools and tests walk.
+// The op structs behind elementwise.h, and their list.
 //
-// Backward comes in two forms. In first order one kernel reads what was saved and dy and writes into the
-// engine's sink where there is one; under create_graph the rule is composed from public ops.
+// Backward has two forms. In first order one kernel reads the saved tensors and dy and writes into the
+// engine's sink if there is one; under create_graph the rule is composed of public ops.
 #pragma once
 
 #include "autograd/ops/elementwise.h"
@@ -19,7 +19,7 @@ constexpr OpTraits pointwise_traits(OpKind kind, const char* onnx = nullptr) {
 struct PointwiseCall {
   const OpInfo& info;
   FormulaId formula;
-  bool integral;  // the formula has a meaning for integers
+  bool integral;  // the formula is defined for integers
   const Scalars& scalars;
   std::span<const Tensor> operands;
 };
@@ -31,13 +31,13 @@ struct GradientCall {
   FormulaId formula;
   const Scalars& scalars;
   std::span<const Tensor> operands;
-  bool overwrite = false;  // dy has no other reader: the result may be written over it
+  bool overwrite = false;  // dy has no other reader: the result may overwrite it
 };
-// The gradient of input `input` of shape `shape`: written into its sink where there is one, summed over the
-// axes along which the input was broadcast.
+// The gradient of input `input` of shape `shape`: written into its sink if there is one, and summed over its
+// broadcast axes.
 Tensor pointwise_gradient(const GradientCall& call, const Shape& shape, const Needs& needs,
                           std::size_t input);
-// `full`, which has the shape of the op's output, as the gradient of an input of shape `shape`.
+// Reduces `full`, with the shape of the op's output, to the gradient of an input of shape `shape`.
 Tensor broadcast_gradient(const Tensor& full, const Shape& shape, const Needs& needs, std::size_t input);
 // formula(operands), untaped, in the dtype of the first floating operand.
 Tensor pointwise_plain(FormulaId formula, const Scalars& scalars, std::span<const Tensor> operands);
@@ -47,14 +47,14 @@ struct Unary {
     Tensor x;
   };
   struct Saved {
-    Tensor value;  // x or y, as the formula says
+    Tensor value;  // x or y, depending on the formula
   };
   struct Out {
     Tensor y;
   };
 };
 
-// y = F(x). Derived gives `info` and one of: nothing, when the derivative of F is a step function; taped(),
+// y = F(x). Derived defines `info` and one of: nothing, when the derivative of F is a step function; taped(),
 // dx from the saved tensor and dy by public ops; linear(), dx from dy alone.
 template <class Derived, class F>
 struct UnaryOp : Unary {
@@ -145,13 +145,13 @@ struct Cast : Unary {
   In backward(const Saved&, const Out& dy, const Needs& needs) const;
 };
 
-// Two operands that broadcast. The shapes are those of the operands; precision never changes them.
+// Two operands that broadcast. Precision never changes their shapes.
 struct Binary {
   struct In {
     Tensor a, b;
   };
   struct Saved {
-    Tensor a, b;  // as far as a gradient needs them
+    Tensor a, b;  // absent if no gradient needs them
   };
   struct Out {
     Tensor y;

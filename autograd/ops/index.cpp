@@ -18,7 +18,7 @@ void require_index(const Tensor& index, const char* op) {
           "the index must be i64 or i32, got {}", to_string(index));
 }
 
-// An index per element: x's rank, and no larger than x on any other axis.
+// One index per element: same rank as x, and no larger than x on the other axes.
 void require_element_index(const Tensor& x, const Tensor& index, int axis, const char* op) {
   require_index(index, op);
   require(index.rank() == x.rank(), op, "index {} and tensor {} must have the same number of axes",
@@ -29,7 +29,7 @@ void require_element_index(const Tensor& x, const Tensor& index, int axis, const
   }
 }
 
-// Zeros unless the sink holds something to add to.
+// Zeros, unless the sink accumulates.
 GradOutput zeroed(const Context& context, const Shape& shape, DType dtype) {
   const GradOutput y = context.destination(shape, dtype);
   if (!y.accumulate) context.backend.fill(y.tensor, 0.0);
@@ -37,8 +37,6 @@ GradOutput zeroed(const Context& context, const Shape& shape, DType dtype) {
 }
 
 }  // namespace
-
-// ---- embedding
 
 Embedding::Out Embedding::forward(Context& context, Saved& saved, const In& in) const {
   saved.index = in.index;
@@ -59,8 +57,6 @@ Embedding::In Embedding::backward(const Saved& saved, const Out& dy, const Needs
   const DType wide = wide_of(stored);
   return {apply(IndexAdd{0, table, wide, padding_index}, {dy.y, saved.index}, needs.sink(0)).y, {}};
 }
-
-// ---- gather and scatter_add
 
 Gather::Out Gather::forward(Context& context, Saved& saved, const In& in) const {
   saved.index = in.index;
@@ -94,8 +90,6 @@ ScatterAdd::In ScatterAdd::backward(const Saved& saved, const Out& dy, const Nee
   return dx;
 }
 
-// ---- index_select
-
 IndexSelect::Out IndexSelect::forward(Context& context, Saved& saved, const In& in) const {
   saved.index = in.index;
   const Tensor y = context.empty(shape.with(axis, in.index.numel()), in.x.dtype());
@@ -117,7 +111,7 @@ IndexAdd::Out IndexAdd::forward(Context& context, Saved& saved, const In& in) co
 }
 
 IndexAdd::In IndexAdd::backward(const Saved& saved, const Out& dy, const Needs&) const {
-  // src has the index's shape in the place of the axis: [K] for index_select, any shape for embedding.
+  // src has the index's shape instead of the axis: [K] for index_select, any shape for embedding.
   std::array<Index, kMaxRank> extents{};
   int rank = 0;
   for (int i = 0; i < axis; ++i) extents[rank++] = shape[i];
@@ -134,8 +128,6 @@ IndexAdd::In IndexAdd::backward(const Saved& saved, const Out& dy, const Needs&)
   return {picked * reshape(kept, mask_extents), {}};
 }
 
-// ---- one_hot
-
 OneHot::Out OneHot::forward(Context& context, Saved&, const In& in) const {
   const Tensor y = context.empty(in.index.shape().inserted(in.index.rank(), classes), dtype);
   context.backend.one_hot(in.index, y);
@@ -143,8 +135,6 @@ OneHot::Out OneHot::forward(Context& context, Saved&, const In& in) const {
 }
 
 OneHot::In OneHot::backward(const Saved&, const Out&, const Needs&) const { return {}; }
-
-// ---- topk and sort
 
 TopK::Out TopK::forward(Context& context, Saved& saved, const In& in) const {
   const Shape result = shape.with(axis, k);
@@ -188,7 +178,7 @@ Tensor scatter_add(const Tensor& x, const Tensor& index, const Tensor& src, int 
           "index {} and source {} must have the same shape", to_string(index), to_string(src));
   require(is_floating(x.dtype()) == is_floating(src.dtype()), "scatter_add", "cannot add {} to {}",
           to_string(src), to_string(x));
-  // Floating sources of any type are added as they are; the sum has the widest type, as elsewhere.
+  // Floating sources of any type are added unrounded; the sum has the widest type, as elsewhere.
   return apply(ops::ScatterAdd{at, x.shape()},
                {x, index, is_floating(x.dtype()) ? src : cast(src, x.dtype())})
       .y;

@@ -15,7 +15,7 @@ struct KeptIndex {
   Tensor index;
 };
 
-// Gathers from the master and rounds the rows it took.
+// Gathers rows of the master and rounds them.
 struct Embedding {
   Shape table;  // [V,D]
   DType stored = DType::f32;
@@ -72,7 +72,7 @@ struct IndexSelect {
   In backward(const Saved&, const Out& dy, const Needs&) const;
 };
 
-// The adjoint of IndexSelect and Embedding: slices of src added to zeros of `shape` at `index`, unless it is
+// The adjoint of IndexSelect and Embedding: adds slices of src to zeros of `shape` at `index`, except index
 // `skip`.
 struct IndexAdd {
   int axis = 0;

@@ -1,4 +1,4 @@
-// Lengths of the rows of sequences as ops take them: i64 [N] in host memory, or absent.
+// Row lengths of sequences as arguments of ops: i64 [N] in host memory, or absent.
 #pragma once
 
 #include "core/error.h"

@@ -30,12 +30,10 @@ Tensor reduced(const Tensor& loss, Reduce reduce) {
   return sum(loss);
 }
 
-// The gradient of every element, from that of the loss: its own, or one number that broadcasts.
+// The gradient of every element from that of the loss: its own, or one broadcast number.
 Tensor per_element(const Tensor& dloss, Reduce reduce, Index count) {
   return reduce == Reduce::mean ? div(dloss, static_cast<double>(count)) : dloss;
 }
-
-// ---- losses of classes: rows [N,C] and a class for each
 
 void require_weights(const char* op, const Tensor& weights, Index classes) {
   require(!weights.defined() || (weights.shape() == Shape{classes} && is_floating(weights.dtype())), op,
@@ -47,7 +45,7 @@ void require_smoothing(double smoothing) {
           smoothing);
 }
 
-// What a mean divides by: the sum of the rows' weights, or 1 where it is 0.
+// Divisor of a mean: the sum of the rows' weights, or 1 if it is 0.
 Tensor divisor_of(const Tensor& row_weight) {
   const Tensor total = sum(row_weight), zero = Tensor::scalar(0.0, total.options());
   return where(equal(total, zero), Tensor::scalar(1.0, total.options()), total);
@@ -69,7 +67,7 @@ CrossEntropy::Out CrossEntropy::forward(Context& context, Saved& saved, const In
 
 namespace {
 
-// The gradient by public ops, for higher derivatives: g·((1-ε)·w[t]·(p - onehot) + ε/C·(p·W - w)).
+// The gradient in public ops, for higher derivatives: g·((1-ε)·w[t]·(p - onehot) + ε/C·(p·W - w)).
 Tensor cross_entropy_gradient(const CrossEntropy& op, const CrossEntropy::Saved& saved, const Tensor& dloss) {
   const DType dtype = wide_of(saved.logits.dtype());
   const Index rows = saved.logits.shape()[0], classes = saved.logits.shape()[1];
@@ -133,15 +131,13 @@ SoftCrossEntropy::In SoftCrossEntropy::backward(const Saved& saved, const Out& d
   return dx;
 }
 
-// ---- nll
-
 NllLoss::Out NllLoss::forward(Context&, Saved& saved, const In& in) const {
   const Inside inside;
   const DType dtype = wide_of(in.x.dtype());
   const Classes classes = classes_of(in.target, in.class_weights, ignore_index, dtype);
   saved = {classes.index, classes.row_weight, {}};
   const Tensor picked = reshape(cast(gather(in.x, classes.index, 1), dtype), {shape[0]});
-  // An ignored row counts 0 even where its first column is infinite.
+  // An ignored row counts 0 even if its first column is infinite.
   const Tensor zero = Tensor::scalar(0.0, picked.options());
   const Tensor loss = where(equal(classes.row_weight, zero), zero, neg(picked * classes.row_weight));
   if (reduce != Reduce::mean) return {reduced(loss, reduce)};
@@ -154,8 +150,6 @@ NllLoss::In NllLoss::backward(const Saved& saved, const Out& dloss, const Needs&
   const Tensor src = reshape(neg(saved.row_weight * g), {shape[0], 1});
   return {apply(ScatterAdd{1, shape}, {{}, saved.index, src}, needs.sink(0)).y, {}, {}};
 }
-
-// ---- losses of corresponding elements
 
 template <class Rule>
 typename PointwiseLoss<Rule>::Out PointwiseLoss<Rule>::forward(Context&, Saved& saved, const In& in) const {
@@ -191,17 +185,17 @@ Tensor pointwise_loss(const Rule& rule, const Tensor& x, const Tensor& target, R
   require(x.defined() && is_floating(x.dtype()), Rule::kName, "expects a floating tensor, got {}",
           to_string(x));
   require(target.defined() && target.shape() == x.shape(), Rule::kName,
-          "the target must have the shape of {}, it is {}", to_string(x), to_string(target));
+          "the target must have the shape of {}, got {}", to_string(x), to_string(target));
   return apply(PointwiseLoss<Rule>{rule, reduce}, {x, target}).loss;
 }
 
-// Deviations saturate at `limit`: with m = min(|d|, limit), factor·m·(|d| - m/2) is factor·d²/2 below it and
+// Saturating deviations: with m = min(|d|, limit), factor·m·(|d| - m/2) is factor·d²/2 below the limit and
 // linear above.
 Tensor huber(const Tensor& x, const Tensor& t, double limit, double factor) {
   const Tensor operands[] = {x, t};
   return pointwise_plain(formula_id<formulas::Huber>(), {limit, factor}, operands);
 }
-// Its derivative times g, which nobody differentiates.
+// Its derivative times g; not differentiable.
 Tensor huber_gradient(const Tensor& x, const Tensor& t, const Tensor& g, double limit, double factor) {
   const Tensor operands[] = {x, t, g};
   return pointwise_plain(formula_id<formulas::HuberGradient>(), {limit, factor}, operands);
@@ -240,7 +234,7 @@ Tensor Huber::gradient(const Tensor& x, const Tensor& t, const Tensor& g) const 
   return huber_gradient(x, t, g, delta, 1.0);
 }
 
-// max(x,0) - x·t + log(1 + e^-|x|): no term overflows, and none cancels where the loss is small.
+// max(x,0) - x·t + log(1 + e^-|x|): no term overflows, and none cancels when the loss is small.
 Tensor BceWithLogits::value(const Tensor& x, const Tensor& t) const {
   return relu(x) - x * t + log1p(exp(neg(abs(x))));
 }
@@ -267,10 +261,10 @@ Tensor KlDiv::dt(const Tensor& x, const Tensor& t) const { return log(t) + 1.0 -
 
 namespace {
 
-// The parts of the focal loss: with p = σ(x), the probability of being wrong q = p·(1-t) + (1-p)·t, in a form
-// that keeps the digits of both tails, and the balance α·t + (1-α)·(1-t).
+// Parts of the focal loss: with p = σ(x), the error probability q = p·(1-t) + (1-p)·t, in a form that is
+// accurate in both tails, and the balance α·t + (1-α)·(1-t).
 struct FocalParts {
-  Tensor p, not_p, q, balance;  // balance is absent when it is switched off
+  Tensor p, not_p, q, balance;  // balance is absent when switched off
 };
 
 FocalParts focal_parts(const Focal& rule, const Tensor& x, const Tensor& t) {
@@ -284,7 +278,7 @@ Tensor balanced(const FocalParts& parts, const Tensor& loss) {
   return parts.balance.defined() ? parts.balance * loss : loss;
 }
 
-// d q^γ / d q; bounded away from 0, where the power of a small γ would be infinite.
+// d q^γ / d q; bounded away from 0, where a small γ makes the power infinite.
 Tensor power_slope(const Focal& rule, const Tensor& q) {
   return pow(clamp(q, 1e-30, kInfinity), rule.gamma - 1.0) * rule.gamma;
 }
@@ -397,7 +391,7 @@ Tensor kl_div(const Tensor& log_probabilities, const Tensor& target, Reduce redu
 }
 
 Tensor focal_loss(const Tensor& logits, const Tensor& target, double alpha, double gamma, Reduce reduce) {
-  require(alpha <= 1.0, "focal_loss", "alpha {} exceeds 1; a negative one switches the balancing off", alpha);
+  require(alpha <= 1.0, "focal_loss", "alpha {} exceeds 1; a negative alpha switches balancing off", alpha);
   require(gamma >= 0.0, "focal_loss", "gamma {} is negative", gamma);
   return ops::pointwise_loss(ops::loss_rules::Focal{alpha, gamma}, logits, target, reduce);
 }

@@ -28,15 +28,15 @@ Rows rows_of_classes(const char* op, const Tensor& x, const Tensor& target,
   require(x.defined() && is_floating(x.dtype()) && x.rank() > 0, op, "expects floating [N,C], got {}",
           to_string(x));
   const Index classes = x.shape()[x.rank() - 1];
-  require(target.shape() == x.shape().without(x.rank() - 1), op, "{} needs one class a row, the target is {}",
-          to_string(x), to_string(target));
+  require(target.shape() == x.shape().without(x.rank() - 1), op,
+          "{} needs one class per row, got the target {}", to_string(x), to_string(target));
   require_classes(op, target, ignore_index, classes);
   return {reshape(x, {target.numel(), classes}), reshape(target, {target.numel()})};
 }
 
 Classes classes_of(const Tensor& classes, const Tensor& class_weights, std::optional<Index> ignore_index,
                    DType dtype) {
-  // Bytes are no indices, and cannot be compared with every number that may be ignored.
+  // u8 is no index type, and cannot be compared with every value of ignore_index.
   const Tensor target = classes.dtype() == DType::u8 ? cast(classes, DType::i64) : classes;
   Tensor index = target, weight;
   if (ignore_index) {

@@ -1,4 +1,4 @@
-// What the losses of classes share: rows [N,C] and a class for each.
+// Shared parts of classification losses: rows [N,C] with a class each.
 #pragma once
 
 #include <optional>
@@ -9,15 +9,14 @@
 
 namespace tandem::ops {
 
-// While the forward of a loss runs other ops: they are not recorded, and their dtypes are the loss's own
-// affair.
+// Scope of a loss's forward that runs other ops: not recorded, and without a precision policy.
 class Inside {
   NoGrad no_grad_;
   PrecisionScope no_policy_{nullptr};
 };
 
-// Throws UserError unless the targets are i64, i32 or u8, and every one is a class or is ignored; on an
-// asynchronous device only a kernel can tell the latter.
+// Throws UserError unless the targets are i64, i32 or u8, and each is a class or ignored; on an asynchronous
+// device only a kernel can check the values.
 void require_classes(const char* op, const Tensor& target, std::optional<Index> ignore_index, Index classes);
 
 struct Rows {
@@ -33,7 +32,7 @@ struct Classes {
   Tensor row_weight;  // [N], 0 in ignored rows
 };
 
-// Of a target [N]; class_weights [C] or absent.
+// For a target [N]; class_weights [C] or absent.
 Classes classes_of(const Tensor& classes, const Tensor& class_weights, std::optional<Index> ignore_index,
                    DType dtype);
 

@@ -1,5 +1,5 @@
-// The Dice loss, of public ops. What it holds between forward and backward are the logits as they came and
-// two numbers a class; probabilities are computed again. Sums over pixels are f32.
+// Dice loss made of public ops. Saved for backward are only the logits and two numbers per class;
+// probabilities are recomputed. Sums over pixels are f32.
 #include "autograd/apply.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/index.h"
@@ -35,7 +35,7 @@ Parts parts_of(const DiceLoss& op, const Tensor& logits, const Tensor& target) {
   return parts;
 }
 
-// Of each class, [K]. An empty one, which without an epsilon is 0/0, is 1/1.
+// Per class, [K]. For an empty class, 0/0 without an epsilon, Dice is 1/1.
 struct Dice {
   Tensor numerator, denominator;
 };
@@ -50,7 +50,7 @@ Dice dice_of(const DiceLoss& op, const Tensor& of_pg, const Tensor& of_p, const 
 }
 
 Dice composed_dice(const DiceLoss& op, const Parts& parts) {
-  // g is its own square.
+  // g² = g.
   return dice_of(op, sum(parts.p * parts.g, {0}), sum(op.options.squared ? parts.p * parts.p : parts.p, {0}),
                  sum(parts.g, {0}));
 }
@@ -67,7 +67,7 @@ Dice fused_dice(const DiceLoss& op, Backend& backend, const Tensor& logits, cons
   return dice_of(op, row(0), row(1), row(2));
 }
 
-// What the loss changes by with each sum: -1/K times the derivatives of Dice.
+// Derivatives of the loss by each sum: -1/K times those of Dice.
 struct Slopes {
   Tensor of_pg, of_p;  // [K]
 };
@@ -123,7 +123,7 @@ Tensor dice_loss(const Tensor& logits, const Tensor& target, const DiceLossOptio
           to_string(logits), to_string(target));
   require_epsilon("dice_loss", options);
   require(logits.rank() > 0 && logits.size(-1) >= 2, "dice_loss",
-          "logits {} are of fewer than 2 classes; of one, use binary_dice_loss", to_string(logits));
+          "logits {} have fewer than 2 classes; use binary_dice_loss for one", to_string(logits));
   const ops::Rows rows = ops::rows_of_classes("dice_loss", logits, target, options.ignore_index);
   return apply(ops::DiceLoss{options}, {rows.x, rows.target}).loss;
 }
@@ -136,7 +136,7 @@ Tensor binary_dice_loss(const Tensor& logits, const Tensor& mask, const DiceLoss
   require(is_floating(logits.dtype()), kBinary, "expects floating logits, got {}", to_string(logits));
   const bool with_axis = logits.rank() > 0 && logits.size(-1) == 1 && mask.rank() == logits.rank() - 1;
   const Shape shape = with_axis ? logits.shape().without(logits.rank() - 1) : logits.shape();
-  require(mask.shape() == shape, kBinary, "logits {} need a mask of as many elements, got {}",
+  require(mask.shape() == shape, kBinary, "logits {} need a mask with the same number of elements, got {}",
           to_string(logits), to_string(mask));
   const Index count = mask.numel();
   const Tensor truth = reshape(mask.dtype() == DType::boolean ? cast(mask, DType::u8) : mask, {count});

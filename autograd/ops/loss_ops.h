@@ -75,10 +75,10 @@ struct DiceLoss {
   In backward(const Saved&, const Out& dloss, const Needs&) const;
 };
 
-// A loss that is a function of corresponding elements. A rule gives its name, its cast rule, value(x, t) and
-// the derivatives dx(x, t) and dt(x, t), by public ops on f32 or f64 tensors of one shape. One that is
-// symmetric may have gradient(x, t, g), which is dx(x, t)·g, and with operands exchanged dt(x, t)·g, where
-// nobody differentiates it.
+// A loss of corresponding elements. A rule defines its name, its cast rule, value(x, t) and the derivatives
+// dx(x, t) and dt(x, t), by public ops on f32 or f64 tensors of one shape. A symmetric rule may define
+// gradient(x, t, g): dx(x, t)·g, and with exchanged operands dt(x, t)·g, used when the gradient is not
+// differentiated.
 template <class Rule>
 struct PointwiseLoss {
   Rule rule;
@@ -97,7 +97,7 @@ struct PointwiseLoss {
 
 namespace loss_rules {
 
-struct Deviation {  // rules that depend on x - t only
+struct Deviation {  // rules of x - t only
   static constexpr CastRule kCast = CastRule::fp32;
 };
 struct Mse : Deviation {

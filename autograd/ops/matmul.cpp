@@ -17,7 +17,7 @@ void require_floating(const OpInfo& info, const char* name, const Tensor& tensor
   require(is_floating(tensor.dtype()), info.name, "{} must be floating, got {}", name, to_string(tensor));
 }
 
-// The shape of op(a)·op(b), after checking it.
+// Checks the operands and returns the shape of op(a)·op(b).
 Shape product_shape(const Matmul& op, const Tensor& a, const Tensor& b) {
   require_floating(Matmul::info, "a", a);
   require_floating(Matmul::info, "b", b);
@@ -40,7 +40,7 @@ Shape product_shape(const Matmul& op, const Tensor& a, const Tensor& b) {
   return shape.with(shape.rank() - 2, m).with(shape.rank() - 1, n);
 }
 
-// A product that was formed per batch, as the gradient of an operand that all batches shared.
+// Sums a per-batch product to the gradient of an operand shared by all batches.
 Tensor over_batches(const Tensor& gradient, const Tensor& operand) {
   if (gradient.rank() == operand.rank()) return gradient;
   return sum_to(gradient, operand.shape());
@@ -70,7 +70,7 @@ Matmul::In Matmul::backward(const Saved& saved, const Out& dy, const Needs& need
   if (!dy.y.defined()) return {};
   const auto& [a, b] = saved;
   const Tensor& g = dy.y;
-  // Into the sink only where the product is the gradient itself.
+  // Only into the sink if the product is the whole gradient.
   const auto product = [&](std::size_t input, const Tensor& operand, const Tensor& left, const Tensor& right,
                            bool ta, bool tb) {
     const bool whole = operand.rank() == g.rank();

@@ -1,13 +1,13 @@
-// Matrix products. All accumulate in f32 (f64 for f64). UserError, naming the shapes, when ranks, inner
-// extents or batch axes do not fit, or an operand is not floating.
+// Matrix products. All accumulate in f32 (f64 for f64). Throws UserError, naming the shapes, when ranks,
+// inner extents or batch axes do not fit, or an operand is not floating.
 #pragma once
 
 #include "autograd/op.h"
 
 namespace tandem {
 
-// [M,K]·[K,N] → [M,N]; leading batch axes must be equal or absent on one side. A flag means that operand is
-// stored transposed ([K,M], [N,K]).
+// [M,K]·[K,N] → [M,N]; leading batch axes must be equal or absent on one side. A flag marks an operand that
+// is stored transposed ([K,M], [N,K]).
 Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a = false, bool transpose_b = false);
 // [B,M,K]·[B,K,N] → [B,M,N]; UserError unless both are rank 3.
 Tensor bmm(const Tensor& a, const Tensor& b);

@@ -37,7 +37,7 @@ struct Linear {
 };
 
 // left [...,P], right [...,Q], the same leading axes → [P,Q] = Σ leftᵀ·right in f32 (f64 for f64): the
-// gradient of a weight that served every row.
+// gradient of a weight shared by all rows.
 struct SumOfOuterProducts {
   static ProductSizes products(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
   static constexpr OpInfo info{

@@ -30,7 +30,7 @@ void check_vector(const OpInfo& info, const Tensor& t, Index channels, const cha
           to_string(t));
 }
 
-// Statistics are no inputs of the op, so apply has not looked at their device.
+// Statistics are not inputs of the op, so apply has not checked their device.
 void check_statistic(const OpInfo& info, const Tensor& t, const Tensor& x, const char* what) {
   check_vector(info, t, x.size(-1), what);
   require(!t.defined() || t.device() == x.device(), info.name, "{} and x live on different devices", what);
@@ -44,10 +44,10 @@ void check_batch_norm(const OpInfo& info, const BatchNormTensors& op, const Batc
           "residual {} must be like x {}", to_string(in.residual), to_string(in.x));
   check_vector(info, in.gamma, channels, "gamma");
   check_vector(info, in.beta, channels, "beta");
-  check_statistic(info, op.statistics.mean, in.x, "the running mean");
-  check_statistic(info, op.statistics.var, in.x, "the running variance");
-  check_statistic(info, op.statistics.next_mean, in.x, "the shadow mean");
-  check_statistic(info, op.statistics.next_var, in.x, "the shadow variance");
+  check_statistic(info, op.statistics.mean, in.x, "running mean");
+  check_statistic(info, op.statistics.var, in.x, "running variance");
+  check_statistic(info, op.statistics.next_mean, in.x, "next mean");
+  check_statistic(info, op.statistics.next_var, in.x, "next variance");
 }
 
 void check_train(const BatchNormTrain& op, const BatchNormTensors::In& in) {
@@ -63,7 +63,7 @@ void check_train(const BatchNormTrain& op, const BatchNormTensors::In& in) {
           to_string(sums));
   const BatchNormStatistics& s = op.statistics;
   require((!s.next_mean.defined() || s.mean.defined()) && (!s.next_var.defined() || s.var.defined()),
-          BatchNormTrain::info.name, "shadow statistics need the live ones they continue");
+          BatchNormTrain::info.name, "next statistics need the live ones");
 }
 
 void check_infer(const BatchNormInfer& op, const BatchNormTensors::In& in) {
@@ -92,14 +92,14 @@ BatchNormForward forward_arguments(const BatchNormTensors& op, const BatchNormTe
   return args;
 }
 
-// A parameter's gradient goes into its sink, or into fresh memory of the statistics' dtype.
+// A parameter's gradient goes into its sink, or into new memory of the statistics' dtype.
 GradOutput parameter_destination(const Needs& needs, std::size_t input, const Tensor& statistic) {
   if (!needs[input]) return {};
   if (const GradOutput* sink = needs.sink(input)) return *sink;
   return {Tensor::empty(statistic.shape(), statistic.options())};
 }
 
-// dy's memory serves one of dresidual and dx where nobody else reads it.
+// Reuses dy's memory for dresidual or dx if dy has no other reader.
 BatchNormBackward backward_arguments(const BatchNormTensors& op, const BatchNormTensors::Saved& saved,
                                      const Tensor& dy, const Needs& needs) {
   bool dy_is_free = needs.may_overwrite(dy);
@@ -150,7 +150,7 @@ BatchNormTensors::In batch_norm_gradients(const BatchNormTensors& op, const Batc
   return {args.dx, args.dresidual, args.dgamma, args.dbeta};
 }
 
-// Adds f64 values to a parameter's gradient, or makes them it.
+// Writes f64 values to a parameter's gradient, or adds them.
 void put_gradient(const Tensor& values, const Tensor& gradient, bool accumulate) {
   if (!gradient.defined()) return;
   visit_floating(gradient.dtype(), [&]<class S>(TypeTag<S>) {
@@ -161,8 +161,8 @@ void put_gradient(const Tensor& values, const Tensor& gradient, bool accumulate)
   });
 }
 
-// The same over the shards of all peers: the kernel with frozen statistics makes the gradient of this shard's
-// residual and parameters, and the part of dx that needs no sums; those of all shards make the rest. Between
+// Gradients over the shards of all peers. The kernel with frozen statistics computes this shard's residual
+// and parameter gradients, and the part of dx without sums; the sums over all shards give the rest. Between
 // the two passes 16-bit dx is f32, so that it is rounded once.
 BatchNormTensors::In shared_gradients(const BatchNormTrain& op, const BatchNormTensors::Saved& saved,
                                       const Tensor& dy, const Needs& needs) {
@@ -185,7 +185,7 @@ BatchNormTensors::In shared_gradients(const BatchNormTrain& op, const BatchNormT
   return {wanted.dx, wanted.dresidual, wanted.dgamma, wanted.dbeta};
 }
 
-// act(centred·rstd·gamma + beta + residual) in the dtype the fused op would have returned.
+// act(centred·rstd·gamma + beta + residual) in the dtype of the fused op.
 Tensor composed_tail(const BatchNormTensors& op, const BatchNormTensors::In& in, const Tensor& normal) {
   Tensor y = in.gamma.defined() ? mul(normal, in.gamma) : normal;
   if (in.beta.defined()) y = add(y, in.beta);
@@ -194,14 +194,14 @@ Tensor composed_tail(const BatchNormTensors& op, const BatchNormTensors::In& in,
   return cast(y, in.residual.defined() ? promote(in.x.dtype(), in.residual.dtype()) : in.x.dtype());
 }
 
-// next ← (1-momentum)·running + momentum·batch, outside the tape.
+// next ← (1-momentum)·running + momentum·batch, untaped.
 void write_shadow(const Tensor& running, const Tensor& batch, double momentum, const Tensor& next) {
   if (!next.defined()) return;
   const Tensor operands[] = {running, batch.detach()};
   backend_for(next.device()).pointwise(formula_id<formulas::LerpScalar>(), {momentum}, operands, next);
 }
 
-// The statistics of all peers take the place of the running ones in the pass that writes.
+// The statistics of all peers replace the running ones in the writing pass.
 BatchNormTensors::Out shared_forward(const BatchNormTrain& op, Context& context,
                                      BatchNormTensors::Saved& saved, const BatchNormTensors::In& in) {
   const SharedMoments moments = shared_moments(*op.peers, in.x, op.options.sums);
@@ -269,8 +269,8 @@ BatchNormTensors::In BatchNormTrain::backward(const Saved& saved, const Out& dy,
 BatchNormTensors::Out BatchNormTrain::composed(const BatchNormTrain& op, const In& in) {
   check_train(op, in);
   require(!op.peers, info.name,
-          "no gradient of a gradient goes through statistics of several processes "
-          "(parallel.sync_batch_norm); leave the key out, or take a norm of each sample");
+          "statistics over several processes (parallel.sync_batch_norm) have no second derivative; leave "
+          "the key out, or use a per-sample norm");
   const Tensor x = cast(in.x, wide_of(in.x.dtype()));
   const Axes axes = all_but_last(x);
   const Tensor batch_mean = mean(x, axes);
@@ -294,7 +294,7 @@ BatchNormTensors::Out BatchNormInfer::forward(Context& context, Saved& saved, co
   const bool recorded = GradMode::enabled() && (in.x.requires_grad() || in.residual.requires_grad() ||
                                                 in.gamma.requires_grad() || in.beta.requires_grad());
   if (recorded) {
-    // Copies: the live statistics may move on before backward.
+    // Copies, because the live statistics may change before backward.
     const DType dtype = wide_of(in.x.dtype());
     saved.x = in.x;
     saved.gamma = in.gamma;
@@ -322,8 +322,6 @@ BatchNormTensors::Out BatchNormInfer::composed(const BatchNormInfer& op, const I
   return {composed_tail(op, in, mul(centred, rstd))};
 }
 
-// ---- layer and group norm
-
 namespace {
 
 struct RowNormBuffers {
@@ -343,7 +341,7 @@ RowNormBuffers gradient_buffers(const RowNormTensors& op, const RowNormTensors::
   return buffers;
 }
 
-// normal·gamma + beta in the dtype the fused op would have returned.
+// normal·gamma + beta in the dtype of the fused op.
 Tensor scale_and_shift(const RowNormTensors::In& in, const Tensor& normal) {
   Tensor y = in.gamma.defined() ? mul(normal, in.gamma) : normal;
   if (in.beta.defined()) y = add(y, in.beta);

@@ -23,9 +23,9 @@ struct BatchNormTensors {
   BatchNormOptions options;
 };
 
-// With the statistics of the batch; writes the shadow of the running statistics.
+// Uses the statistics of the batch; writes the next running statistics.
 struct BatchNormTrain : BatchNormTensors {
-  BatchNormPeers* peers = nullptr;  // who have other shards of the batch, see norm_peers.h
+  BatchNormPeers* peers = nullptr;  // processes with the other shards of the batch, see norm_peers.h
   static constexpr OpInfo info{
       "batch_norm_train", CastRule::neutral, {.kind = OpKind::batch_norm}, {data, data, keep, keep}};
   Out forward(Context& context, Saved& saved, const In& in) const;
@@ -33,7 +33,7 @@ struct BatchNormTrain : BatchNormTensors {
   static Out composed(const BatchNormTrain& op, const In& in);
 };
 
-// With the running statistics, which are constants to backward.
+// Uses the running statistics, constants in backward.
 struct BatchNormInfer : BatchNormTensors {
   static constexpr OpInfo info{"batch_norm_infer",
                                CastRule::neutral,

@@ -26,7 +26,7 @@ Tensor wide_vector(Index channels, double value) {
 
 Index rows_of(const Tensor& x) { return x.numel() / std::max<Index>(1, x.size(-1)); }
 
-// Of this shard alone: means, and Σ (x - mean)².
+// Moments of this shard: means, and Σ (x - mean)².
 struct OwnMoments {
   std::vector<double> mean, deviation;
 };
@@ -37,12 +37,12 @@ OwnMoments from_sums(const Tensor& sums, std::size_t channels, double rows) {
   for (std::size_t c = 0; c < channels; ++c) {
     own.mean.push_back(given[c] / rows);
     const double deviation = given[channels + c] - given[c] * own.mean[c];
-    own.deviation.push_back(deviation < 0.0 ? 0.0 : deviation);  // NaN stays
+    own.deviation.push_back(deviation < 0.0 ? 0.0 : deviation);  // keeps NaN
   }
   return own;
 }
 
-// By the kernel of batch norm, which writes no y here: a running variance that begins anew is the batch's.
+// Uses the batch-norm kernel without writing y: with momentum 1 the running variance is the batch's.
 OwnMoments from_values(const Tensor& x, Index channels, double rows) {
   const Tensor mean = wide_vector(channels, 0.0), var = wide_vector(channels, 0.0);
   BatchNormForward args;
@@ -62,7 +62,7 @@ OwnMoments from_values(const Tensor& x, Index channels, double rows) {
 
 SharedMoments shared_moments(BatchNormPeers& peers, const Tensor& x, const Tensor& sums) {
   require(x.device() == Device{}, BatchNormTrain::info.name,
-          "statistics over several processes are taken on the CPU, x is on {}", to_string(x.device()));
+          "statistics over several processes need the CPU, x is on {}", to_string(x.device()));
   const Index channels = x.size(-1);
   const auto count = static_cast<std::size_t>(channels);
   const auto rows = static_cast<double>(rows_of(x));
@@ -96,8 +96,8 @@ SharedMoments shared_moments(BatchNormPeers& peers, const Tensor& x, const Tenso
 }
 
 // With g the masked dy, N values a channel and totals over all peers,
-//   dx = gamma·rstd·(g − Σg / N − (x − mean)·rstd·dgamma / N),
-// of which the first term is there. The rest is linear in x, as batch norm with constants is.
+//   dx = gamma·rstd·(g − Σg / N − (x − mean)·rstd·dgamma / N).
+// dx already holds the first term. The rest is linear in x, like batch norm with constants.
 void add_shared_gradient(BatchNormPeers& peers, const BatchNormTensors::Saved& saved, const Tensor& dgamma,
                          const Tensor& dbeta, const Tensor& frozen_dx, const Tensor& dx) {
   const Index channels = saved.mean.numel();

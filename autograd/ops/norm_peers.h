@@ -1,14 +1,12 @@
-// Batch norm over several shards of a batch at once.
+// Batch norm synchronised over several shards of a batch, as PyTorch's SyncBatchNorm.
 //
-// Who normalises the other shards is known to whoever trains: within a BatchNormPeersScope, batch_norm_train
-// takes its statistics over the shards of all peers, and its backward, wherever that runs, the sums over
-// them. Semantics are those of PyTorch's SyncBatchNorm: means and variances of all values, however unevenly
-// shards have them; the running variance is unbiased by the count of all; the gradients of gamma and beta are
-// the shard's own, to be added up with those of every other parameter.
+// Within a BatchNormPeersScope, batch_norm_train computes its statistics over the shards of all peers, and
+// its backward (in or outside the scope) the sums over them. Means and variances are over all values, for
+// uneven shards too; the running variance is unbiased by the total count; the gradients of gamma and beta are
+// the shard's own, reduced later like those of every parameter.
 //
-// Forward goes over the peers twice, for the mean and then for the squares of what differs from it, so that
-// no bit is lost to a mean that is large; backward once. Sums are f64. Every peer with values makes the same
-// calls in the same order, those of its layers.
+// Forward communicates twice, for the mean and then for the squared deviations, so that a large mean costs no
+// bits; backward once. Sums are f64. Every peer with values makes the same calls in the order of its layers.
 #pragma once
 
 #include <span>
@@ -20,13 +18,12 @@ namespace tandem {
 class BatchNormPeers {
  public:
   virtual ~BatchNormPeers() = default;
-  // In place, to the sum over all peers, which get the same bits; a call of all of them.
+  // All-reduce (sum) in place; all peers get the same bits.
   virtual void sum(std::span<double> values) = 0;
 };
 
-// Instead of peers, for looking at a shard by itself where its batch is normalised with others: as if one
-// other peer had the same values. The statistics are the shard's own, one value a channel is no error, and
-// nobody is waited for.
+// Stand-in for peers, to evaluate one shard of a synchronised batch alone: as if one other peer had the same
+// values. The statistics are the shard's own, one value per channel is allowed, and nothing is communicated.
 class NoBatchNormPeers final : public BatchNormPeers {
  public:
   void sum(std::span<double> values) override {
@@ -34,7 +31,7 @@ class NoBatchNormPeers final : public BatchNormPeers {
   }
 };
 
-// For its life, on this thread. Scopes nest; nullptr: each shard by itself.
+// Sets the peers of this thread. Scopes nest; nullptr: each shard alone.
 class BatchNormPeersScope {
  public:
   // Kept by reference, by the tape too.
@@ -50,19 +47,19 @@ class BatchNormPeersScope {
 
 namespace ops {
 
-// What there is of statistics over all peers, f64 [C] each.
+// Moments over all peers, f64 [C] each.
 struct SharedMoments {
   Tensor mean, var;    // the biased variance
   double count = 0.0;  // values a channel
 };
 
-// Of x [.., C] and those of the peers; `sums` of x as conv2d gave them, or absent. CPU only. Throws UserError
-// where all of them have one value a channel.
+// Moments of x [.., C] and the peers' shards; `sums`: those of x from conv2d, or absent. CPU only. Throws
+// UserError for a single value per channel in total.
 SharedMoments shared_moments(BatchNormPeers& peers, const Tensor& x, const Tensor& sums);
 
-// What BatchNormBackward leaves out where the statistics are frozen: their part of dx, added to `frozen_dx`
-// and rounded to `dx`, which may be the same tensor. dgamma and dbeta, f64 [C], are the shard's own. `dx` may
-// be absent: a peer takes part all the same.
+// The part of BatchNormBackward's dx that depends on the statistics: added to `frozen_dx` and rounded to
+// `dx`, which may be the same tensor. dgamma and dbeta, f64 [C], are the shard's own. With an absent `dx` the
+// peer still takes part.
 void add_shared_gradient(BatchNormPeers& peers, const BatchNormTensors::Saved& saved, const Tensor& dgamma,
                          const Tensor& dbeta, const Tensor& frozen_dx, const Tensor& dx);
 

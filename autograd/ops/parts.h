@@ -1,4 +1,4 @@
-// The tensors that op structs of several families take, keep and give.
+// Input, saved and output structs shared by several op families.
 #pragma once
 
 #include "core/tensor.h"
@@ -13,8 +13,7 @@ struct Result {
 };
 struct Nothing {};
 
-// Where an op puts a result beside its outputs, for the call at hand: copies of the op, such as the tape's,
-// do not have it.
+// Destination of an extra result of the current call; copies of the op, such as the tape's, drop it.
 class CallResult {
  public:
   explicit CallResult(Tensor* result = nullptr) : result_(result) {}

@@ -21,7 +21,7 @@ Extent extent_of(const Tensor& x) {
   return x.defined() && x.rank() == 4 ? Extent{x.size(1), x.size(2)} : Extent{};
 }
 
-// [N,H',W',C] of a pooled [N,H,W,C].
+// Shape [N,H',W',C] of a pooled [N,H,W,C].
 Shape pooled_shape(const OpInfo& info, Index batch, Extent extent, Index channels, const Pool2dOptions& o) {
   Shape shape{batch, 0, 0, channels};
   for (int axis = 0; axis < 2; ++axis) {
@@ -59,8 +59,6 @@ void check_positions(const OpInfo& info, const Tensor& where, const Shape& poole
 }
 
 }  // namespace
-
-// ---- max
 
 MaxPool2d::Out MaxPool2d::forward(Context& context, Saved& saved, const In& in) const {
   check_image(info, "x", in.x);
@@ -104,8 +102,6 @@ MaxPool2dSelect::In MaxPool2dSelect::backward(const Saved& saved, const Out& dy,
   if (!dy.y.defined()) return {};
   return {apply(MaxPool2dGradient{options, extent}, {dy.y, saved.where}).dx, {}};
 }
-
-// ---- average
 
 AvgPool2d::Out AvgPool2d::forward(Context& context, Saved&, const In& in) const {
   check_image(info, "x", in.x);
@@ -162,8 +158,6 @@ AdaptiveAvgPool2dGradient::In AdaptiveAvgPool2dGradient::backward(const Saved&, 
   if (!ddx.dx.defined()) return {};
   return {apply(AdaptiveAvgPool2d{out, extent}, {ddx.dx}).y};
 }
-
-// ---- global average
 
 GlobalAvgPool2d::Out GlobalAvgPool2d::forward(Context& context, Saved&, const In& in) const {
   check_image(info, "x", in.x);

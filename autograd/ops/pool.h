@@ -1,6 +1,6 @@
-// Pooling on channels-last images [N,H,W,C]; results have the dtype of x. UserError when x is not a floating
-// image, the kernel or stride is below 1, the padding exceeds half the kernel, or a window is larger than the
-// padded image.
+// Pooling on channels-last images [N,H,W,C]; results have the dtype of x. Throws UserError when x is not a
+// floating image, the kernel or stride is below 1, the padding exceeds half the kernel, or a window is larger
+// than the padded image.
 #pragma once
 
 #include "autograd/op.h"

@@ -1,4 +1,4 @@
-// The op structs behind pool.h. Each gradient is linear, so its own backward is the op before it.
+// The op structs behind pool.h. Each gradient is linear; its own backward is the preceding op.
 #pragma once
 
 #include "autograd/ops/parts.h"

@@ -18,13 +18,13 @@ Dropout::Out Dropout::forward(Context& context, Saved&, const In& in) const {
   return out;
 }
 
-// A mask is a function of the key and of the place in memory, so a key gives every slice the same one.
+// A mask is a function of the key and the position in memory, so one key gives every slice the same mask.
 void Dropout::drop(Backend& backend, const Tensor& x, const Tensor& y) const {
   if (!locked) return backend.dropout(x, key, p, y);
   for (Index i = 0; i < x.size(0); ++i) backend.dropout(x.rows(i, 1), key, p, y.rows(i, 1));
 }
 
-// The same mask again: dropout is linear in x.
+// The same mask, because dropout is linear in x.
 Dropout::In Dropout::backward(const Saved&, const Out& dy, const Needs& needs) const {
   if (!dy.y.defined()) return {};
   if (needs.create_graph()) return {apply(*this, {dy.y}).y};

@@ -21,7 +21,7 @@ struct Dropout {
   };
   Out forward(Context& context, Saved&, const In& in) const;
   In backward(const Saved&, const Out& dy, const Needs& needs) const;
-  // x, its mask drawn, into y, which may be x.
+  // Draws the mask and writes masked x to y, which may be x.
   void drop(Backend& backend, const Tensor& x, const Tensor& y) const;
 };
 

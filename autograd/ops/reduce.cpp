@@ -53,12 +53,12 @@ void require_elements(const OpInfo& info, const ReduceGeometry& g) {
 
 Tensor kept_view(const Tensor& t, const ReduceGeometry& g) { return t.viewed(g.kept_shape()); }
 Tensor kept_taped(const Tensor& t, const ReduceGeometry& g) { return reshape(t, g.kept_shape()); }
-// dy spread over x's shape, taped.
+// Expands dy to x's shape, taped.
 Tensor spread(const Tensor& dy, const ReduceGeometry& g) {
   return broadcast_to(kept_taped(dy, g), g.x_shape);
 }
 
-// dx = formula(operands), which broadcast to x's shape.
+// dx = formula(operands), broadcast to x's shape.
 template <class F>
 Tensor gradient(std::initializer_list<Tensor> operands, const Scalars& scalars, const ReduceGeometry& g,
                 const Needs& needs) {
@@ -137,7 +137,7 @@ Reducing::In Mean::backward(const Saved&, const Out& dy, const Needs& needs) con
 Reducing::Out Var::forward(Context& context, Saved& saved, const In& in) const {
   require_floating(info, in.x);
   const auto count = static_cast<double>(geometry.count());
-  require(count > correction, info.name, "{} values leave nothing to divide by after a correction of {}",
+  require(count > correction, info.name, "{} values need a correction below their number, got {}",
           geometry.count(), correction);
   const DType wide = wide_of(in.x.dtype());
   saved.x = in.x;
@@ -173,7 +173,7 @@ Reducing::Out Prod::forward(Context& context, Saved& saved, const In& in) const 
 
 namespace {
 
-// Products that leave one factor out, as products of an extra axis: correct to any order whatever is zero.
+// Leave-one-out products as products over an extra axis: correct to any order, also with zeros.
 Tensor prod_gradient_taped(const Tensor& x, const Tensor& dy, const ReduceGeometry& g) {
   std::vector<int> order, back(static_cast<std::size_t>(x.rank()));
   for (const bool is_reduced : {false, true}) {
@@ -205,7 +205,8 @@ Reducing::In Prod::backward(const Saved& saved, const Out& dy, const Needs& need
     if (sum(zero).item() > 0.0) return {prod_gradient_taped(saved.x, dy.y, geometry)};
     return {div(mul(kept_taped(dy.y, geometry), kept_taped(saved.y, geometry)), saved.x)};
   }
-  // With one zero in a range only that element has a gradient, the product of the rest; with more nobody has.
+  // With one zero in a range only that element has a gradient, the product of the rest; with more zeros no
+  // element has one.
   const TensorOptions wide = {wide_of(x.dtype()), x.device()};
   const Tensor others = where(zero, Tensor::scalar(1.0, x.options()), x);
   const Tensor product = Tensor::empty(geometry.kept_shape(), wide);
@@ -257,7 +258,7 @@ Reducing::Out Norm::forward(Context& context, Saved& saved, const In& in) const 
   const Reduction reduction = order == NormOrder::one   ? Reduction::sum_of_abs
                               : order == NormOrder::two ? Reduction::sum_of_squares
                                                         : Reduction::max_abs;
-  // The sum of squares of 16-bit numbers leaves their range where the norm does not.
+  // The sum of squares of 16-bit numbers can overflow even if the norm does not.
   const bool widen = order == NormOrder::two && is_16bit(context.dtype);
   Out out{reduced(context, reduction, geometry, in.x, widen ? DType::f32 : context.dtype)};
   if (order == NormOrder::two) {
@@ -363,7 +364,7 @@ Tensor norm(const Tensor& x, NormOrder order, const Axes& axes, bool keep_axes) 
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {
   if (x.shape() == shape) return x;
-  require(broadcast(x.shape(), shape, "sum_to") == x.shape(), "sum_to", "{} is no broadcast of {}",
+  require(broadcast(x.shape(), shape, "sum_to") == x.shape(), "sum_to", "{} is not a broadcast of {}",
           to_string(x.shape()), to_string(shape));
   const int lead = x.rank() - shape.rank();
   Axes axes;

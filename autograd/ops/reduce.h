@@ -14,10 +14,10 @@ Tensor mean(const Tensor& x, const Axes& axes = {}, bool keep_axes = false);
 // Two-pass; divides by n - correction. Throws UserError when n <= correction.
 Tensor var(const Tensor& x, const Axes& axes = {}, double correction = 1.0, bool keep_axes = false);
 Tensor prod(const Tensor& x, const Axes& axes = {}, bool keep_axes = false);
-// The gradient is shared evenly among equal extrema. Throws UserError when an empty range is reduced.
+// Equal extrema share the gradient evenly. Throws UserError for an empty range.
 Tensor max(const Tensor& x, const Axes& axes = {}, bool keep_axes = false);
 Tensor min(const Tensor& x, const Axes& axes = {}, bool keep_axes = false);
-// i64; the first of equals; NaN counts as the extremum.
+// i64; the first of equal elements; NaN counts as the extremum.
 Tensor argmax(const Tensor& x, int axis = -1, bool keep_axis = false);
 Tensor argmin(const Tensor& x, int axis = -1, bool keep_axis = false);
 Tensor logsumexp(const Tensor& x, const Axes& axes = {}, bool keep_axes = false);
@@ -27,7 +27,7 @@ enum class NormOrder : std::uint8_t { one, two, infinity };
 // Gradient 0 at the origin.
 Tensor norm(const Tensor& x, NormOrder order = NormOrder::two, const Axes& axes = {}, bool keep_axes = false);
 
-// Sums over the axes along which `shape` was broadcast to x's shape: the adjoint of broadcasting.
+// The adjoint of broadcasting: sums over the axes along which `shape` was broadcast to x's shape.
 Tensor sum_to(const Tensor& x, const Shape& shape);
 
 }  // namespace tandem

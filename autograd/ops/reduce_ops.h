@@ -7,7 +7,7 @@ namespace tandem {
 
 namespace ops {
 
-// What is reduced over what. `x_dtype` is that of the input as it came: its gradient has it too.
+// Geometry of a reduction. `x_dtype`: of the original input, and of its gradient.
 struct ReduceGeometry {
   Shape x_shape;
   DType x_dtype = DType::f32;
@@ -15,7 +15,7 @@ struct ReduceGeometry {
   bool keep_axes = false;
 
   Shape kept_shape() const;    // reduced axes have extent 1
-  Shape result_shape() const;  // as keep_axes says
+  Shape result_shape() const;  // depends on keep_axes
   Index count() const;         // elements per result
 };
 
@@ -53,7 +53,7 @@ struct Var : Reducing {
   In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
 };
 
-// What the remaining ones save.
+// For reductions whose backward needs x and the result.
 struct ReducingWithResult : Reducing {
   struct Saved {
     Tensor x, y;

@@ -18,7 +18,7 @@ namespace ops {
 
 namespace {
 
-// The shape where a tensor is given.
+// Checks the shape of a defined tensor.
 void check_shape(const char* op, const char* what, const Tensor& t, const Shape& shape) {
   require(!t.defined() || (t.shape() == shape && is_floating(t.dtype())), op,
           "{} must be floating {}, got {}", what, to_string(shape), to_string(t));
@@ -31,7 +31,7 @@ struct Extents {
 Extents check(const char* op, const RnnOptions& options, const RnnInputs& in) {
   require(in.x.defined() && is_floating(in.x.dtype()) && in.x.rank() == 3, op,
           "x must be floating [T,N,I], got {}", to_string(in.x));
-  require(in.x.size(0) > 0, op, "x {} has no steps: a sequence needs one at least", to_string(in.x));
+  require(in.x.size(0) > 0, op, "x {} has no steps: a sequence needs at least one", to_string(in.x));
   const Tensor& hidden = in.weight_hh;
   const Index gates = gates_of(options.cell);
   require(hidden.defined() && hidden.rank() == 2 && hidden.size(0) > 0 && hidden.size(0) % gates == 0 &&
@@ -47,11 +47,11 @@ Extents check(const char* op, const RnnOptions& options, const RnnInputs& in) {
   check_shape(op, "c_0", in.c0, {e.rows, e.units});
   const bool lstm = options.cell == RnnCell::lstm;
   require(lstm || (!in.c0.defined() && !in.weight_hr.defined()), op,
-          "a cell state and a projection are of lstm alone");
+          "only lstm has a cell state and a projection");
   if (in.weight_hr.defined()) {
     check_shape(op, "weight_hr", in.weight_hr, {e.outputs, e.units});
-    require(e.outputs < e.units, op, "a projection gives fewer outputs than units, got {} of {}", e.outputs,
-            e.units);
+    require(e.outputs < e.units, op, "a projection must have fewer outputs than units, got {} of {}",
+            e.outputs, e.units);
   } else {
     require(e.outputs == e.units, op, "weight_hh {} expects {} outputs of {} units: weight_hr is absent",
             to_string(hidden.shape()), e.outputs, e.units);
@@ -60,8 +60,8 @@ Extents check(const char* op, const RnnOptions& options, const RnnInputs& in) {
   return e;
 }
 
-// Types may be mixed freely: the widest of x, h_0 and the weights is what all are computed in, `cast(tensor,
-// dtype)` being asked for those that are of another; biases and c_0 are of its arithmetic type.
+// Types may be mixed: all are computed in the widest type of x, h_0 and the weights; `cast(tensor, dtype)` is
+// called for tensors of another type. Biases and c_0 have its arithmetic type.
 template <class Cast>
 RnnInputs unified(const RnnInputs& in, DType dtype, const Cast& cast) {
   RnnInputs result = in;
@@ -124,7 +124,7 @@ RnnInputs backward_of(const RnnOptions& options, const RnnTensors::Saved& saved,
       args.gradients[i] = *sink;
       args.gradients[i].tensor = sink->tensor.viewed(input.shape());
     } else {
-      // Those of weights are sums over all steps: f32 until the engine rounds them.
+      // Weight gradients are sums over all steps: f32 until the engine rounds them.
       const bool state = i < 3;
       args.gradients[i].tensor = Tensor::empty(
           input.shape(), {.dtype = state ? input.dtype() : wide_of(input.dtype()), .device = input.device()});
@@ -137,9 +137,7 @@ RnnInputs backward_of(const RnnOptions& options, const RnnTensors::Saved& saved,
   return result;
 }
 
-// ---- step by step, of public ops
-
-// Which rows are active at a step: bool [N,1] on the device of x; absent: all.
+// Rows that are active at a step: bool [N,1] on the device of x; absent: all.
 Tensor active_rows(const RnnOptions& options, Index time, const Tensor& x) {
   if (!options.lengths.defined()) return {};
   const std::int64_t* length = options.lengths.data<std::int64_t>();
@@ -156,7 +154,7 @@ struct StepState {
   Tensor h, c;
 };
 
-// One step from the parts of the gates, [N,G·H] of the arithmetic type.
+// One step from the gate inputs, [N,G·H] of the arithmetic type.
 StepState step_of(RnnCell cell, const Tensor& a, const Tensor& q, const StepState& before,
                   const Tensor& weight_hr) {
   const Index units = a.size(1) / gates_of(cell);
@@ -254,7 +252,7 @@ RnnResult run(const RnnInputs& in, const RnnOptions& options) {
   return {out.y, {out.h_n, out.c_n}};
 }
 
-// Of layer k and direction d, at k·D + d.
+// State of layer k and direction d, at k·D + d.
 Tensor state_at(const Tensor& states, std::size_t index) {
   if (!states.defined()) return {};
   const auto i = static_cast<Index>(index);
@@ -280,7 +278,7 @@ RnnResult rnn_stack(const Tensor& x, const RnnState& state, std::span<const RnnW
   const std::size_t directions = options.bidirectional ? 2 : 1, layers = weights.size() / directions;
   const char* op = options.cell == RnnCell::lstm ? "lstm" : options.cell == RnnCell::gru ? "gru" : "rnn";
   require(!weights.empty() && weights.size() % directions == 0, op,
-          "{} sets of weights are no layers of {} direction(s)", weights.size(), directions);
+          "{} sets of weights do not make layers of {} direction(s)", weights.size(), directions);
   for (const Tensor* s : {&state.h, &state.c}) {
     require(!s->defined() || (s->rank() == 3 && s->size(0) == static_cast<Index>(weights.size())), op,
             "states must be [{},N,H], one for each layer and direction, got {}", weights.size(),

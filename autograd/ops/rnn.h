@@ -1,9 +1,9 @@
-// Recurrent layers over sequences [T,N,C]. core/rnn.h has the formulas, the order of gates and what lengths
-// mean; weights are as PyTorch keeps them.
+// Recurrent layers over sequences [T,N,C]. core/rnn.h defines the formulas, the order of gates and the
+// lengths; weights have PyTorch's layout.
 //
-// The cell's state and gates and their gradients are f32 (f64 for f64) inside the op, whatever the dtype of
-// x; c_0 and c_n are, too. What is saved for a backward pass is x, y and, in the dtype of x, the activated
-// gates, with c in f32: 12 bytes a unit and step in 16 bits, 20 in f32.
+// Inside the op, the cell's state and gates and their gradients are f32 (f64 for f64) for any dtype of x, and
+// so are c_0 and c_n. Backward saves x, y, the activated gates in the dtype of x, and c in f32: 12 bytes per
+// unit and step in 16 bits, 20 in f32.
 #pragma once
 
 #include <span>
@@ -12,12 +12,13 @@
 
 namespace tandem {
 
-// Of one layer in one direction: [G·H,I], [G·H,P], [G·H] or absent, the same, and for lstm [P,H] or absent.
+// Weights of one layer in one direction: [G·H,I], [G·H,P], [G·H] or absent, the same, and for lstm [P,H] or
+// absent.
 struct RnnWeights {
   Tensor weight_ih, weight_hh, bias_ih, bias_hh, weight_hr;
 };
 
-// Hidden state h and, of lstm, cell state c. Absent: zeros.
+// Hidden state h and, for lstm, cell state c. Absent: zeros.
 struct RnnState {
   Tensor h, c;
 };
@@ -27,8 +28,8 @@ struct RnnResult {
   RnnState state;  // after the last step of each row
 };
 
-// One layer in one direction: x [T,N,I], state [N,P] and [N,H] → y [T,N,P]. Throws UserError for shapes and
-// dtypes that do not fit, no steps at all, and lengths that are not i64 [N] in host memory in [0,T].
+// One layer in one direction: x [T,N,I], state [N,P] and [N,H] → y [T,N,P]. Throws UserError for mismatched
+// shapes and dtypes, an empty sequence, and lengths that are not i64 [N] in host memory in [0,T].
 RnnResult rnn_layer(const Tensor& x, const RnnState& state, const RnnWeights& weights,
                     const RnnOptions& options = {});
 
@@ -36,13 +37,13 @@ struct RnnStack {
   RnnCell cell = RnnCell::lstm;
   bool bidirectional = false;
   bool recompute = false;
-  double dropout = 0.0;  // between layers, a new mask for every element; none after the last layer
+  double dropout = 0.0;  // between layers, with independent masks; not after the last layer
   bool training = true;
   Tensor lengths{};
 };
 
-// Layers on top of each other, `weights` of layer k and direction d at k·D + d; states [L·D,N,P] and
-// [L·D,N,H] likewise → y [T,N,D·P].
+// Stacked layers, `weights` of layer k and direction d at k·D + d; states [L·D,N,P] and [L·D,N,H] likewise →
+// y [T,N,D·P].
 RnnResult rnn_stack(const Tensor& x, const RnnState& state, std::span<const RnnWeights> weights,
                     const RnnStack& options = {});
 

@@ -1,5 +1,5 @@
-// The op structs behind rnn.h: a layer in one direction. All are fused; inside a HigherOrder scope `composed`
-// runs instead, step by step.
+// The op structs behind rnn.h: a layer in one direction. All are fused; inside a HigherOrder scope the
+// stepwise `composed` runs instead.
 #pragma once
 
 #include "autograd/ops/rnn.h"
@@ -18,7 +18,7 @@ struct RnnTensors {
     Tensor y, h_n, c_n;
   };
   RnnOptions options;
-  // Of the inputs, of the hidden state, and of the projection where there is one.
+  // Products of the inputs, of the hidden state, and of the projection if there is one.
   static ProductSizes products(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
   static constexpr OpTraits kTraits{
       .kind = OpKind::recurrent, .products = products, .weight = 3, .one_type = true, .wide_results = 0b100};
@@ -40,7 +40,7 @@ struct Gru : RnnTensors {
   static Out composed(const Gru& op, const In& in);
 };
 
-// tanh or relu.
+// Activation tanh or relu.
 struct Rnn : RnnTensors {
   static constexpr OpInfo info{"rnn", CastRule::lower, kTraits, kRnnRoles};
   Out forward(Context& context, Saved& saved, const In& in) const;

@@ -22,7 +22,7 @@ std::span<const Index> first_n(const std::array<Index, kMaxRank>& values, int n)
 // The strided view of a whole dense tensor.
 StridedView dense(const Shape& shape) { return {0, shape.strides()}; }
 
-// How the elements of the window's small tensor lie in the large one.
+// Strided view of the large tensor that the window's small tensor occupies.
 StridedView view_in_large(const Window& window) {
   StridedView view;
   const auto strides = window.large.strides();
@@ -33,16 +33,16 @@ StridedView view_in_large(const Window& window) {
   return view;
 }
 
-// The whole of `large`; narrowed by the caller.
+// The whole of `large`, to be narrowed by the caller.
 Window full_window(const Shape& large) {
   Window window{large, large, {}, {}};
   window.step.fill(1);
   return window;
 }
 
-// True when the window's elements follow one another in the large tensor, so that a view does.
+// Whether the window's elements are contiguous in the large tensor, so that a view suffices.
 bool is_contiguous(const Window& window) {
-  int axis = 0;  // the outermost axis with several elements may be cut
+  int axis = 0;  // the outermost axis with several elements may be partial
   while (axis < window.large.rank() && window.large[axis] == 1) ++axis;
   for (int i = 0; i < window.large.rank(); ++i) {
     if (window.step[i] != 1 && window.small[i] > 1) return false;
@@ -59,14 +59,13 @@ Window range_of(const Shape& large, int axis, Index first, Index extent) {
   return window;
 }
 
-// Copies or adds `x` into the part of `into` that `window` names.
+// Copies or adds `x` into the window's part of `into`.
 void place(Context& context, const Tensor& x, const Window& window, const GradOutput& into) {
   context.backend.strided_copy(x, dense(window.small), into.tensor, view_in_large(window), window.small,
                                into.accumulate);
 }
 
-// The slice that makes gradient `input` of a concatenation: a view where it can be one and no sink waits to
-// be written.
+// The slice for gradient `input` of a concatenation: a view if possible and no sink is offered.
 Slice slice_for(const Window& window, const Needs& needs, std::size_t input) {
   return {window, needs.sink(input) == nullptr && is_contiguous(window)};
 }
@@ -76,7 +75,7 @@ void require_list(const TensorList& xs, const char* op) {
   for (std::size_t i = 0; i < xs.size(); ++i) require(xs[i].defined(), op, "tensor {} is absent", i);
 }
 
-// Brings tensors of several dtypes to the widest, by taped casts.
+// Casts tensors of several dtypes to the widest, taped.
 TensorList all_widened(const TensorList& xs) {
   DType widest = xs[0].dtype();
   for (const Tensor& x : xs) widest = promote(widest, x.dtype());
@@ -89,15 +88,11 @@ TensorList all_widened(const TensorList& xs) {
 
 }  // namespace
 
-// ---- reshape
-
 Reshape::Out Reshape::forward(Context&, Saved&, const In& in) const { return {in.x.viewed(to)}; }
 
 Reshape::In Reshape::backward(const Saved&, const Out& dy, const Needs&) const {
   return {apply(Reshape{to, from}, {dy.y}).y};
 }
-
-// ---- permute
 
 Permute::Out Permute::forward(Context& context, Saved&, const In& in) const {
   const int rank = in.x.rank();
@@ -119,8 +114,6 @@ Permute::In Permute::backward(const Saved&, const Out& dy, const Needs& needs) c
   for (int i = 0; i < dy.y.rank(); ++i) inverse.order[order[i]] = i;
   return {apply(inverse, {dy.y}, needs.sink(0)).y};
 }
-
-// ---- concat and stack
 
 Concat::Out Concat::forward(Context& context, Saved&, const In& in) const {
   const Index extent = std::accumulate(extents.begin(), extents.end(), Index{0});
@@ -164,8 +157,6 @@ Stack::In Stack::backward(const Saved&, const Out& dy, const Needs& needs) const
   return dx;
 }
 
-// ---- split and unbind
-
 Split::Out Split::forward(Context& context, Saved&, const In& in) const {
   Out out;
   out.list.reserve(extents.size());
@@ -180,7 +171,7 @@ Split::Out Split::forward(Context& context, Saved&, const In& in) const {
 }
 
 namespace {
-// The gradients of all pieces, zero where a piece was not used.
+// The gradients of all pieces; zero for unused pieces.
 TensorList with_zeros(const TensorList& pieces, const std::vector<Shape>& shapes) {
   const auto some = std::ranges::find_if(pieces, [](const Tensor& t) { return t.defined(); });
   TensorList result = pieces;
@@ -210,8 +201,6 @@ Unbind::In Unbind::backward(const Saved&, const Out& dy, const Needs& needs) con
   return {apply(Stack{0}, {with_zeros(dy.list, shapes)}, needs.sink(0)).y};
 }
 
-// ---- slice and pad
-
 Slice::Out Slice::forward(Context& context, Saved&, const In& in) const {
   if (view) {
     const Tensor row =
@@ -238,8 +227,6 @@ Pad::Out Pad::forward(Context& context, Saved&, const In& in) const {
 Pad::In Pad::backward(const Saved&, const Out& dy, const Needs& needs) const {
   return {apply(slice_for(window, needs, 0), {dy.y}, needs.sink(0)).y};
 }
-
-// ---- broadcast and flip
 
 BroadcastTo::Out BroadcastTo::forward(Context& context, Saved&, const In& in) const {
   StridedView view;
@@ -272,8 +259,6 @@ Flip::Out Flip::forward(Context& context, Saved&, const In& in) const {
 Flip::In Flip::backward(const Saved&, const Out& dy, const Needs& needs) const {
   return {apply(*this, {dy.y}, needs.sink(0)).y};
 }
-
-// ---- resize
 
 Resize2d::Out Resize2d::forward(Context& context, Saved&, const In& in) const {
   const Tensor y = context.empty(to, in.x.dtype());
@@ -345,7 +330,7 @@ Tensor permute(const Tensor& x, const std::vector<int>& order) {
     moves |= axis < moved_from;
     moved_from = axis;
   }
-  if (!moves) {  // only axes of extent 1 change places: a view
+  if (!moves) {  // only axes of extent 1 move: a view
     std::vector<Index> extents;
     for (int i = 0; i < x.rank(); ++i) extents.push_back(x.shape()[op.order[i]]);
     return reshape(x, std::move(extents));
@@ -393,8 +378,8 @@ TensorList split(const Tensor& x, const std::vector<Index>& extents, int axis) {
     require(extent >= 0, "split", "extent {} is negative", extent);
     total += extent;
   }
-  require(total == x.shape()[at] && !extents.empty(), "split",
-          "pieces of {} in all do not make up axis {} of {}", total, at, to_string(x));
+  require(total == x.shape()[at] && !extents.empty(), "split", "pieces sum to {}, not to axis {} of {}",
+          total, at, to_string(x));
   return apply(ops::Split{at, extents, x.shape()}, {x}).list;
 }
 
@@ -452,13 +437,13 @@ Tensor flip(const Tensor& x, const std::vector<int>& axes) {
 Tensor resize2d(const Tensor& x, Index height, Index width, const ResizeOptions& options) {
   require(x.rank() == 4 && is_floating(x.dtype()), "resize2d", "expects floating images [N,H,W,C], got {}",
           to_string(x));
-  require(height > 0 && width > 0, "resize2d", "the new size {}x{} is not positive", height, width);
+  require(height > 0 && width > 0, "resize2d", "size {}x{} is not positive", height, width);
   require(x.shape()[1] > 0 && x.shape()[2] > 0, "resize2d", "{} has no pixels to resize", to_string(x));
   require(options.mode == ResizeMode::bilinear || !options.align_corners, "resize2d",
-          "align_corners has a meaning for bilinear only, got {}", "nearest");
+          "align_corners applies to bilinear only, got {}", "nearest");
   for (const double scale : options.scale)
     require(std::isfinite(scale) && scale >= 0.0, "resize2d",
-            "a scale is positive, or 0 for the ratio of the extents, got {}", scale);
+            "a scale must be positive, or 0 for the ratio of the extents, got {}", scale);
   const Shape to = x.shape().with(1, height).with(2, width);
   if (to == x.shape()) return x;
   ops::Resize2d op{x.shape(), to, options};

@@ -11,7 +11,7 @@
 
 namespace tandem {
 
-// One extent may be -1: inferred.
+// One extent may be -1 (inferred).
 Tensor reshape(const Tensor& x, std::vector<Index> extents);
 inline Tensor reshape(const Tensor& x, const Shape& shape) {
   return reshape(x, std::vector<Index>(shape.begin(), shape.end()));
@@ -23,11 +23,11 @@ inline Tensor reshape(const Tensor& x, std::initializer_list<Index> extents) {
 Tensor flatten(const Tensor& x, int first_axis = 1);
 Tensor permute(const Tensor& x, const std::vector<int>& order);  // axis i of the result is axis order[i] of x
 Tensor transpose(const Tensor& x, int a, int b);
-// Tensors that agree on every other axis; the result has the widest dtype among them.
+// Tensors that agree on every other axis; the result has their widest dtype.
 Tensor concat(const TensorList& xs, int axis);
 // Tensors of one shape, along a new axis.
 Tensor stack(const TensorList& xs, int axis);
-// Pieces of the given extents along axis; they must add up.
+// Pieces of the given extents along axis, which must sum to its extent.
 TensorList split(const Tensor& x, const std::vector<Index>& extents, int axis);
 // The slices along axis 0, without that axis.
 TensorList unbind(const Tensor& x);
@@ -38,9 +38,9 @@ Tensor pad(const Tensor& x, const std::vector<Index>& before, const std::vector<
            double value = 0.0);
 Tensor broadcast_to(const Tensor& x, const Shape& shape);
 Tensor flip(const Tensor& x, const std::vector<int>& axes);
-// x [N,H,W,C] → [N,height,width,C]. Coordinates as PyTorch's interpolate: with a size, or with
-// options.scale as with a scale_factor that is not recomputed. An axis that keeps its extent keeps its
-// pixels, whatever the scale.
+// x [N,H,W,C] → [N,height,width,C]. Coordinates as PyTorch's interpolate: with a size, or, with
+// options.scale, with a scale_factor that is not recomputed. An axis whose extent does not change keeps its
+// pixels for any scale.
 Tensor resize2d(const Tensor& x, Index height, Index width, const ResizeOptions& options);
 
 }  // namespace tandem

@@ -79,8 +79,8 @@ struct Unbind {
   In backward(const Saved&, const Out& dy, const Needs&) const;
 };
 
-// Places the elements of a small tensor within a large one: element i of the small one is element first +
-// i·step of the large one, on every axis.
+// Position of a small tensor within a large one: element i of the small one is element first + i·step of the
+// large one, on every axis.
 struct Window {
   Shape large, small;
   std::array<Index, kMaxRank> first{}, step{};
@@ -88,7 +88,7 @@ struct Window {
 
 struct Slice {
   Window window;
-  bool view = false;  // the elements follow one another in x: share its storage
+  bool view = false;  // contiguous in x: share its storage
   static constexpr OpInfo info{"slice", CastRule::neutral, {.kind = OpKind::moves}};
   using In = Operand;
   using Saved = Nothing;
@@ -97,7 +97,7 @@ struct Slice {
   In backward(const Saved&, const Out& dy, const Needs&) const;
 };
 
-// The adjoint of Slice, with `value` around and between.
+// The adjoint of Slice, filled with `value`.
 struct Pad {
   Window window;
   double value = 0.0;
@@ -141,7 +141,7 @@ struct Resize2d {
   In backward(const Saved&, const Out& dy, const Needs&) const;
 };
 
-// The adjoint of Resize2d: from the gradient of the output to that of the input.
+// The adjoint of Resize2d: maps the output gradient to the input gradient.
 struct Resize2dAdjoint {
   Resize2d resize;
   static constexpr OpInfo info{

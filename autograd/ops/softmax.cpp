@@ -17,7 +17,7 @@ Tensor forward_of(const Context& context, const Tensor& x, int axis, bool log) {
   return y;
 }
 
-// The kernel's gradient, written over dy when nobody else holds it.
+// The kernel's gradient, written over dy if it has no other holder.
 Tensor gradient_of(const Tensor& y, const Tensor& dy, int axis, bool log, DType dtype, const Needs& needs) {
   const bool overwrite = dy.dtype() == dtype && needs.may_overwrite(dy);
   const Tensor dx = overwrite ? dy : Tensor::empty(dy.shape(), {dtype, dy.device()});

@@ -1,4 +1,4 @@
-// Softmax and its logarithm, computed in f32 with the maximum subtracted.
+// Softmax and log-softmax, computed in f32 with the maximum subtracted.
 #pragma once
 
 #include "autograd/op.h"

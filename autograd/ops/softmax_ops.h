@@ -10,7 +10,7 @@ namespace ops {
 
 struct Softmax {
   int axis = 0;
-  DType input = DType::f32;  // of x: the gradient is written so
+  DType input = DType::f32;  // dtype of x and of its gradient
   static constexpr OpInfo info{"softmax", CastRule::fp32, {.kind = OpKind::normalises, .family = "softmax"}};
   using In = Operand;
   using Saved = Result;

@@ -338,7 +338,7 @@ TEST_CASE("losses refuse what they cannot mean", "[loss]") {
               "class weights must be floating [4]");
   CHECK_FAILS(UserError, nll_loss(x, good, {.label_smoothing = 0.1}), "[nll_loss]");
   CHECK_FAILS(UserError, mse_loss(x, random_tensor({4, 3})),
-              "[mse_loss] the target must have the shape of f32[3,4], it is f32[4,3]");
+              "[mse_loss] the target must have the shape of f32[3,4], got f32[4,3]");
   CHECK_FAILS(UserError, l1_loss(good, good), "[l1_loss] expects a floating tensor");
   CHECK_FAILS(UserError, smooth_l1_loss(x, x, -1.0), "[smooth_l1_loss] beta -1 is negative");
   CHECK_FAILS(UserError, huber_loss(x, x, 0.0), "[huber_loss] delta 0 is not positive");

@@ -193,7 +193,7 @@ TEST_CASE("moving ops say what does not fit", "[moving]") {
   CHECK_FAILS(UserError, concat({}, 0), "[concat] at least one tensor");
   CHECK_FAILS(UserError, concat({x, count_up({2, 4})}, 0), "tensor 0 is [2,3], tensor 1 is [2,4]");
   CHECK_FAILS(UserError, stack({x, count_up({3, 2})}, 0), "[stack] tensors must have one shape");
-  CHECK_FAILS(UserError, split(x, {1, 1}, 1), "[split] pieces of 2 in all do not make up axis 1");
+  CHECK_FAILS(UserError, split(x, {1, 1}, 1), "[split] pieces sum to 2, not to axis 1");
   CHECK_FAILS(UserError, slice(x, 1, 0, 4), "[slice] range 0 to 4 lies outside axis 1");
   CHECK_FAILS(UserError, slice(x, 1, 0, 2, 0), "[slice] step 0 is not positive");
   CHECK_FAILS(UserError, pad(x, {1}, {1}), "[pad]");

@@ -99,9 +99,9 @@ Rows softmax_forms() {
   }
   rows[0].refusals = {
       {"[masked_softmax] expects floating scores, got i64[2]", CALL(masked_softmax(zeros({2}, DType::i64)))},
-      {"[masked_softmax] scores need 2 axes at least: queries, keys; got f32[3]",
+      {"[masked_softmax] scores need at least 2 axes: queries, keys; got f32[3]",
        CALL(masked_softmax(zeros({3}), {.causal = true}))},
-      {"[masked_softmax] scores need 3 axes at least: rows, queries, keys; got f32[1,3]",
+      {"[masked_softmax] scores need at least 3 axes: rows, queries, keys; got f32[1,3]",
        CALL(masked_softmax(zeros({1, 3}), Mask{{2}, true}.made()))},
       {"[masked_softmax] lengths must be i64 [2] in host memory, got i64[3]",
        CALL(masked_softmax(zeros({2, 3}), Mask{{1, 2, 3}}.made()))},
@@ -198,7 +198,7 @@ Rows dot_product_rows() {
       {"[scaled_dot_product_attention] f32[2,1,3] does not divide into 2 heads",
        CALL(
            scaled_dot_product_attention(zeros({2, 1, 3}), zeros({2, 1, 3}), zeros({2, 1, 4}), {.heads = 2}))},
-      {"[scaled_dot_product_attention] needs a head at least, got 0",
+      {"[scaled_dot_product_attention] needs at least one head, got 0",
        CALL(
            scaled_dot_product_attention(zeros({2, 1, 3}), zeros({2, 1, 3}), zeros({2, 1, 4}), {.heads = 0}))},
       {"[scaled_dot_product_attention] query [2,1,3] expects keys [Tk,1,3], got [2,2,3]",

@@ -203,7 +203,7 @@ Row mine_row(MiningOptions options, const char* variant, bool box) {
 
 Rows boxes_rows() {
   Row first = match_row(BoxMatching::argmax, false);
-  first.refusals = {{"anchors are f32 [A,4]",
+  first.refusals = {{"anchors must be f32 [A,4]",
                      [=] {
                        match_boxes(zeros({3, 5}), zeros({1, 2, 5}));
                      }},
@@ -211,7 +211,7 @@ Rows boxes_rows() {
                      [=] {
                        match_boxes(zeros({0, 4}), zeros({1, 2, 5}));
                      }},
-                    {"boxes are f32 [N,G,5]",
+                    {"boxes must be f32 [N,G,5]",
                      [=] {
                        match_boxes(zeros({3, 4}), zeros({1, 2, 4}));
                      }},
@@ -224,8 +224,8 @@ Rows boxes_rows() {
                      }}};
   Row mined = mine_row({}, "three to one", false);
   mined.refusals = {
-      {"losses are f32 [N,A]", [=] { mine_negatives(zeros({3}), zeros({3})); }},
-      {"labels are i32",
+      {"losses must be f32 [N,A]", [=] { mine_negatives(zeros({3}), zeros({3})); }},
+      {"labels must be i32",
        [=] {
          mine_negatives(zeros({3, 2}), zeros({3, 2}));
        }},

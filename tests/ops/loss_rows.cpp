@@ -135,7 +135,7 @@ Rows class_rows() {
                        CALL(cross_entropy(zeros({2, 5}), targets({0, 5})))},
                       {"[cross_entropy] target -1 in row 0 lies outside [0,5)",
                        CALL(cross_entropy(zeros({2, 5}), targets({-1, 0})))},
-                      {"[cross_entropy] f32[2,5] needs one class a row, the target is i64[3]",
+                      {"[cross_entropy] f32[2,5] needs one class per row, got the target i64[3]",
                        CALL(cross_entropy(zeros({2, 5}), targets({0, 1, 2})))},
                       {"[cross_entropy] label smoothing 1 lies outside [0,1)",
                        CALL(cross_entropy(zeros({1, 5}), targets({0}), {.label_smoothing = 1.0}))},
@@ -270,19 +270,20 @@ Rows dice_rows() {
   rows.push_back(std::move(many));
   rows[0].refusals = {
       {"[dice_loss] target 5 in row 1 lies outside [0,5)", CALL(dice_loss(zeros({2, 5}), targets({0, 5})))},
-      {"[dice_loss] f32[2,5] needs one class a row, the target is i64[3]",
+      {"[dice_loss] f32[2,5] needs one class per row, got the target i64[3]",
        CALL(dice_loss(zeros({2, 5}), targets({0, 1, 2})))},
       {"[dice_loss] classes must be i64, i32 or u8, got f32[1]", CALL(dice_loss(zeros({1, 5}), zeros({1})))},
-      {"[dice_loss] logits f32[2,1] are of fewer than 2 classes; of one, use binary_dice_loss",
+      {"[dice_loss] logits f32[2,1] have fewer than 2 classes; use binary_dice_loss for one",
        CALL(dice_loss(zeros({2, 1}), targets({0, 0})))},
       {"[dice_loss] epsilon -1 is negative",
        CALL(dice_loss(zeros({1, 5}), targets({0}), {.epsilon = -1.0}))}};
-  rows[1].refusals = {{"[binary_dice_loss] target 2 in row 1 lies outside [0,2)",
-                       CALL(binary_dice_loss(zeros({2}), targets({0, 2})))},
-                      {"[binary_dice_loss] logits f32[2,5] need a mask of as many elements, got i64[2]",
-                       CALL(binary_dice_loss(zeros({2, 5}), targets({0, 0})))},
-                      {"[binary_dice_loss] classes must be i64, i32 or u8, got f32[2]",
-                       CALL(binary_dice_loss(zeros({2}), zeros({2})))}};
+  rows[1].refusals = {
+      {"[binary_dice_loss] target 2 in row 1 lies outside [0,2)",
+       CALL(binary_dice_loss(zeros({2}), targets({0, 2})))},
+      {"[binary_dice_loss] logits f32[2,5] need a mask with the same number of elements, got i64[2]",
+       CALL(binary_dice_loss(zeros({2, 5}), targets({0, 0})))},
+      {"[binary_dice_loss] classes must be i64, i32 or u8, got f32[2]",
+       CALL(binary_dice_loss(zeros({2}), zeros({2})))}};
   return rows;
 }
 
@@ -309,7 +310,7 @@ Rows pairs(const char* op, const char* name, Loss loss, Pair oracle, std::vector
     if (reduce != Reduce::mean) rows.back().cases.push_back({{0, 4}, {0, 4}});
   }
   const std::string place = std::string("[") + op + "] ";
-  rows[0].refusals = {{place + "the target must have the shape of f32[2,3], it is f32[3]",
+  rows[0].refusals = {{place + "the target must have the shape of f32[2,3], got f32[3]",
                        [=] {
                          loss(zeros({2, 3}), zeros({3}), Reduce::mean);
                        }},

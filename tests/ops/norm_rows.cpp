@@ -267,5 +267,5 @@ TEST_CASE("batch statistics of large numbers do not cancel", "[ops][norm]") {
 
 TEST_CASE("shadow statistics without live ones are refused", "[ops][norm]") {
   CHECK_FAILS(UserError, batch_norm_train(zeros({2, 3}), {}, {}, {{}, {}, zeros({3}), zeros({3})}),
-              "shadow statistics need the live ones they continue");
+              "next statistics need the live ones");
 }

@@ -189,7 +189,7 @@ Row sum_to_row() {
                 return y;
               },
           .cases = {{{3, 4}}, {{2, 3, 4}}, {{5, 2, 3, 1}}, {{0, 3, 1}}},
-          .refusals = {{"[sum_to] [3,4] is no broadcast of [3,1,1]",
+          .refusals = {{"[sum_to] [3,4] is not a broadcast of [3,1,1]",
                         CALL(sum_to(Tensor::zeros({3, 4}, {.device = test_device()}), Shape{3, 1, 1}))}}};
 }
 
@@ -243,7 +243,7 @@ Rows tandem::test::reduce_rows() {
       row.refusals.push_back({"[min] an empty range of [0] has no extremum",
                               CALL(min(Tensor::zeros({0}, {.device = test_device()})))});
     if (row.op == std::string("var") && row.variant == "all")
-      row.refusals.push_back({"[var] 1 values leave nothing to divide by after a correction of 1",
+      row.refusals.push_back({"[var] 1 values need a correction below their number, got 1",
                               CALL(var(Tensor::zeros({1}, {.device = test_device()})))});
   }
   return rows;

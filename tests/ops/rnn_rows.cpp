@@ -484,7 +484,7 @@ std::vector<Refusal> refusals() {
            CALL(rnn_layer(of({2, 2, 3}), {}, {of({4, 2}), of({4, 1})}))},
           {"[lstm] weight_hh [8,1] expects 1 outputs of 2 units: weight_hr is absent",
            CALL(rnn_layer(of({2, 2, 3}), {}, {of({8, 3}), of({8, 1})}))},
-          {"[lstm] a projection gives fewer outputs than units, got 2 of 2",
+          {"[lstm] a projection must have fewer outputs than units, got 2 of 2",
            CALL(rnn_layer(of({2, 2, 3}), {}, {of({8, 3}), of({8, 2}), {}, {}, of({2, 2})}))},
           {"[lstm] h_0 must be floating [2,1], got f32[3,1]",
            CALL(rnn_layer(of({2, 2, 3}), {of({3, 1}), {}}, {of({4, 3}), of({4, 1})}))},

@@ -168,7 +168,7 @@ Rows splitting_rows() {
              {{{3, 4}}, {{4}}}),
   };
   rows[0].refusals = {
-      {"[split] pieces of 4 in all do not make up axis 0 of f32[5]", CALL(split(zeros({5}), {2, 2}, 0))},
+      {"[split] pieces sum to 4, not to axis 0 of f32[5]", CALL(split(zeros({5}), {2, 2}, 0))},
       {"[split] extent -1 is negative", CALL(split(zeros({5}), {6, -1}, 0))}};
   rows[3].refusals = {{"[unbind] a scalar has no axis to unbind",
                        CALL(unbind(Tensor::scalar(1, {.device = test_device()})))}};
@@ -325,13 +325,13 @@ Rows resize_rows() {
   }
   rows[0].refusals = {{"[resize2d] expects floating images [N,H,W,C], got f32[2,3]",
                        CALL(resize2d(zeros({2, 3}), 1, 1, {ResizeMode::nearest}))},
-                      {"[resize2d] the new size 0x1 is not positive",
+                      {"[resize2d] size 0x1 is not positive",
                        CALL(resize2d(zeros({1, 2, 2, 1}), 0, 1, {ResizeMode::nearest}))},
                       {"[resize2d] f32[1,0,2,1] has no pixels",
                        CALL(resize2d(zeros({1, 0, 2, 1}), 1, 1, {ResizeMode::nearest}))},
-                      {"[resize2d] align_corners has a meaning for bilinear only",
+                      {"[resize2d] align_corners applies to bilinear only",
                        CALL(resize2d(zeros({1, 2, 2, 1}), 1, 1, {ResizeMode::nearest, true}))},
-                      {"[resize2d] a scale is positive, or 0 for the ratio of the extents, got -1",
+                      {"[resize2d] a scale must be positive, or 0 for the ratio of the extents, got -1",
                        CALL(resize2d(zeros({1, 2, 2, 1}), 1, 1, {ResizeMode::nearest, false, {1.0, -1.0}}))}};
   return rows;
 }
