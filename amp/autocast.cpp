@@ -14,11 +14,9 @@
 
 namespace tandem::amp {
 
-// ---- Precision
-
 namespace {
 
-// Of one of the parts of a Precision.
+// Error in the given part of a Precision.
 [[noreturn]] void fail(const char* part, const std::string& what) {
   throw options::OptionError("precision", part, what, ": ");
 }
@@ -31,7 +29,7 @@ std::regex expression_of(const std::string& match) {
   }
 }
 
-// The rule that each listed op is moved to.
+// The new rule of each listed op.
 std::unordered_map<const OpInfo*, CastRule> moved_rules(const OpLists& lists) {
   std::unordered_map<const OpInfo*, CastRule> moved;
   if (lists.allow.empty() && lists.deny.empty() && lists.infer.empty()) return moved;
@@ -43,9 +41,9 @@ std::unordered_map<const OpInfo*, CastRule> moved_rules(const OpLists& lists) {
                                did_you_mean(name, op_names())));
       if (found->rule == CastRule::none)
         fail(path,
-             fmt::format("precision does not apply to \"{}\": it computes nothing in floating point", name));
+             fmt::format("precision does not apply to \"{}\": it has no floating-point arithmetic", name));
       if (!moved.emplace(found, rule).second)
-        fail("lists", fmt::format("\"{}\" stands twice; an op has one rule", name));
+        fail("lists", fmt::format("\"{}\" is listed twice; an op has one rule", name));
     }
   };
   take(lists.allow, "lists.allow", CastRule::lower);
@@ -61,23 +59,22 @@ namespace {
 void check_parts(const Precision& p) {
   const bool scales = p.scaler.moves() || p.scaler.initial != 1.0;
   require(p.lowers() || !scales, "precision",
-          "a scaler with FP32: gradients of level O0 do not underflow and are not scaled; take level O1, or "
-          "scaler none");
+          "a scaler with FP32: level O0 needs no loss scaling; use level O1, or scaler none");
   require(
       p.lowers() ||
           (p.masters && p.state_dtype == DType::f32 && !p.lower_batch_norm && !p.round_weight_gradients),
       "precision",
-      "level O0 is FP32 throughout: weights, gradients, optimizer state and statistics; take another level");
+      "level O0 is FP32 throughout: weights, gradients, optimizer state and statistics; use another level");
   require(p.lowers() ||
               (p.layers.empty() && p.lists.allow.empty() && p.lists.deny.empty() && p.lists.infer.empty()),
           "precision",
-          "lists and layers move parts of a 16-bit run, and level O0 is FP32 throughout; take level O1");
+          "lists and layers change parts of a 16-bit run, but level O0 is FP32 throughout; use level O1");
   require(p.masters || p.level != Level::O2, "precision",
           "masters are off with O2, which is defined by its FP32 masters; O3 is O2 without them");
   require(!p.masters || p.level != Level::O3, "precision",
           "masters are on with O3, which is defined by having none; O2 is O3 with them");
   require(!p.stochastic_rounding || !p.masters, "precision",
-          "stochastic rounding is of weights without masters: FP32 masters are not rounded");
+          "stochastic rounding needs weights without masters: FP32 masters are not rounded");
   require(is_16bit(p.state_dtype) || p.state_dtype == DType::f32, "precision",
           "state_dtype must be f32, f16 or bf16, is {}", name_of(p.state_dtype));
 }
@@ -93,12 +90,12 @@ void check_layer(const LayerRule& rule) {
   const DType math = rule.multiplies_in(), backward = rule.backward.value_or(rule.dtype);
   if (is_16bit(math) && is_16bit(rule.dtype) && math != rule.dtype)
     fail("layers",
-         fmt::format("\"{}\": math in {} and results in {}: two 16-bit types; take one of them, or f32 for "
+         fmt::format("\"{}\": math in {} and results in {}: two 16-bit types; use one of them, or f32 for "
                      "either",
                      rule.match, name_of(math), name_of(rule.dtype)));
   if (backward != DType::f32 && backward != rule.dtype)
     fail("layers",
-         fmt::format("\"{}\": backward in {} and forward in {}: gradients have the type of forward, "
+         fmt::format("\"{}\": backward in {} and forward in {}: gradients must have the type of forward, "
                      "or f32",
                      rule.match, name_of(backward), name_of(rule.dtype)));
 }
@@ -116,8 +113,6 @@ void check(const Precision& precision) {
   }
   moved_rules(precision.lists);
 }
-
-// ---- CastPolicy
 
 CastPolicy::CastPolicy(const Precision& precision)
     : level_(precision.level),
@@ -141,7 +136,7 @@ Tensor CastPolicy::lowered(const Tensor& tensor) const {
   return cast(tensor, dtype_);
 }
 
-// f32 inputs that must stay f32 get the values of the 16-bit type; the gradient passes through both casts.
+// Rounds f32 inputs that must stay f32 to the 16-bit type; the gradient passes through both casts.
 void CastPolicy::round_parameters(const OpInfo& info, std::span<Tensor> inputs) const {
   for (std::size_t i = 0; i < inputs.size() && i < info.roles.size(); ++i) {
     if (info.roles[i] == Role::keep && inputs[i].defined() && inputs[i].dtype() == DType::f32)
@@ -162,7 +157,7 @@ void widen_inputs(const OpInfo& info, std::span<Tensor> inputs) {
 }  // namespace
 
 DType CastPolicy::prepare(const OpInfo& info, std::span<Tensor> inputs, DType common) {
-  // An op whose floating inputs are all `keep` (embedding) has no common dtype: it follows the first of them.
+  // An op whose floating inputs are all `keep` (embedding) has no common dtype: it follows its first input.
   if (!is_floating(common) || common == DType::f64) return common;
   if (lower_batch_norm_ && info.traits.kind == OpKind::batch_norm) round_parameters(info, inputs);
   const CastRule rule = rule_of(info);
@@ -182,12 +177,10 @@ DType CastPolicy::prepare(const OpInfo& info, std::span<Tensor> inputs, DType co
           "its gradient does not fit 16 bits; use the form that takes logits, or leave the region with "
           "amp::Autocast::off()");
   if (rule != CastRule::fp32) return common;
-  // Ops that declare `fp32` read any type and write f32; one that was moved to it must be given f32.
+  // Ops that declare `fp32` read any type and write f32; ops moved to that rule need f32 inputs.
   if (info.rule != CastRule::fp32) widen_inputs(info, inputs);
   return DType::f32;
 }
-
-// ---- Layers
 
 namespace {
 
@@ -201,8 +194,8 @@ Precision of_layer(Precision precision, DType dtype) {
   return precision;
 }
 
-// f32 inside a 16-bit region: an op whose inputs are all 16-bit is given them widened. Mixed inputs have f32
-// as their common type already, and kernels read them as they are.
+// f32 inside a 16-bit region: widens the inputs of an op when all are 16-bit. Mixed inputs already have f32
+// as common type, and kernels read them unchanged.
 class FullPrecision final : public PrecisionPolicy {
  public:
   DType prepare(const OpInfo& info, std::span<Tensor> inputs, DType common) override {
@@ -212,7 +205,7 @@ class FullPrecision final : public PrecisionPolicy {
   }
 };
 
-// Products of one type that give results of another; everything else as `others` has it.
+// Products that compute in one type and give results of another; `others` decides about all other ops.
 class OwnMath final : public PrecisionPolicy {
  public:
   OwnMath(std::shared_ptr<PrecisionPolicy> others, DType math, DType result)
@@ -287,10 +280,8 @@ ResolvedPrecision::ResolvedPrecision(const Precision& precision, nn::Module& mod
 
 ResolvedPrecision::ResolvedPrecision(std::shared_ptr<const PlannedTypes> types) : types_(std::move(types)) {}
 
-// ---- Autocast
-
-// Opens a scope around each module that has a policy of its own, unless another Autocast was entered in
-// between: the innermost counts. A forward that throws leaves scopes behind, which end here, innermost first.
+// Opens a scope around each module with its own policy, unless another Autocast was entered meanwhile: the
+// innermost counts. A forward that throws leaves scopes open, which this closes, innermost first.
 class Autocast::LayerSwitch final : public nn::ModuleObserver {
  public:
   LayerSwitch(const LayerPolicies& layers, const PrecisionPolicy* base)
@@ -331,16 +322,16 @@ Autocast::Autocast(const Precision& precision, nn::Module& model)
     : own_(std::make_unique<ResolvedPrecision>(precision, model)) {
   enter(*own_);
 }
-Autocast::Autocast(const ResolvedPrecision& plan, std::size_t phase) { enter(plan, phase); }
+Autocast::Autocast(const ResolvedPrecision& resolved, std::size_t phase) { enter(resolved, phase); }
 
-void Autocast::enter(const ResolvedPrecision& plan, std::size_t phase) {
-  if (plan.types_) {
-    planned_ = std::make_unique<PlannedPolicy>(*plan.types_, phase);
+void Autocast::enter(const ResolvedPrecision& resolved, std::size_t phase) {
+  if (resolved.types_) {
+    planned_ = std::make_unique<PlannedPolicy>(*resolved.types_, phase);
     scope_ = std::make_unique<PrecisionScope>(planned_.get());
     return;
   }
-  scope_ = std::make_unique<PrecisionScope>(plan.policy_.get());
-  if (plan.layers_) layers_ = std::make_unique<LayerSwitch>(*plan.layers_, plan.policy_.get());
+  scope_ = std::make_unique<PrecisionScope>(resolved.policy_.get());
+  if (resolved.layers_) layers_ = std::make_unique<LayerSwitch>(*resolved.layers_, resolved.policy_.get());
 }
 
 void Autocast::finish() const {

@@ -1,13 +1,13 @@
-// Autocast: the scope in which ops run in mixed precision.
+// Autocast: the scope of mixed precision.
 //
 //   amp::Autocast autocast(amp::Precision::amp_fp16());
 //   Tensor loss = cross_entropy((*model)(images), labels);
 //
-// Scopes nest, the innermost counts, and an exception restores the outer state. They are per thread: another
-// thread starts without one. backward() runs outside of any scope and replays the dtypes of forward. f64 and
-// integers are never touched.
+// Scopes nest, the innermost counts, and an exception restores the outer state. They are per thread: a new
+// thread starts without one. backward() runs outside of any scope and repeats the dtypes of forward. f64 and
+// integers are never cast.
 //
-// Parameters are cast once per change of their master, not once per use (autograd/leaf.h, working_copy).
+// Parameters are cast once per change of their master, not once per use (working_copy in autograd/leaf.h).
 #pragma once
 
 #include <memory>
@@ -20,12 +20,13 @@
 
 namespace tandem::amp {
 
-// A Precision with everything looked up: the rule of each op. Of rule and result:
-//   lower    `data` inputs are cast to the 16-bit type; the result has it too.
-//   fp32     inputs as they are, f32 result.
-//   widest   inputs as they are, the result has the widest dtype among them; f16 with bf16 gives f32.
-//   neutral  the result has the dtype of the inputs, and from O2 on f32 inputs are cast to the 16-bit type
-//   first. banned   UserError with advice when an input is 16-bit, or would be.
+// Policy of a Precision with the rule of each op looked up. Rules:
+//   lower:    `data` inputs are cast to the 16-bit type; the result has it too.
+//   fp32:     inputs unchanged, f32 result.
+//   widest:   inputs unchanged, the result has their widest dtype; f16 with bf16 gives f32.
+//   neutral:  the result has the dtype of the inputs; from O2 on f32 inputs are first cast to the 16-bit
+//   type.
+//   banned:   throws UserError with advice when an input is, or would become, 16-bit.
 class CastPolicy final : public PrecisionPolicy {
  public:
   // Throws as check(precision).
@@ -45,7 +46,7 @@ class CastPolicy final : public PrecisionPolicy {
   std::unordered_map<const OpInfo*, CastRule> moved_;
 };
 
-// Which modules of a model run in another precision than the rest. Valid as long as the model.
+// Modules of a model with their own precision. Valid as long as the model.
 class LayerPolicies {
  public:
   // Throws UserError when a rule matches no layer.
@@ -57,7 +58,7 @@ class LayerPolicies {
   };
 
   bool empty() const { return layers_.empty(); }
-  // nullptr: none of its own.
+  // nullptr: no own precision.
   const Layer* find(const nn::Module& module) const;
 
  private:
@@ -67,44 +68,43 @@ class LayerPolicies {
 class PlannedTypes;  // amp/planned_policy.h
 class PlannedPolicy;
 
-// A policy made once for many scopes: what a training loop keeps.
+// A policy for many scopes, resolved once, e.g. by a training loop.
 class ResolvedPrecision {
  public:
   explicit ResolvedPrecision(const Precision& precision);
-  ResolvedPrecision(const Precision& precision, nn::Module& model);  // with the rules for layers
-  // What a plan of the planner decides, op by op.
+  ResolvedPrecision(const Precision& precision, nn::Module& model);  // with layer rules
+  // The types that the planner decided per op.
   explicit ResolvedPrecision(std::shared_ptr<const PlannedTypes> types);
 
  private:
   friend class Autocast;
   std::unique_ptr<CastPolicy> policy_;  // absent at O0
   std::unique_ptr<LayerPolicies> layers_;
-  std::shared_ptr<const PlannedTypes> types_;  // in the place of both
+  std::shared_ptr<const PlannedTypes> types_;  // replaces both
 };
 
 class Autocast {
  public:
-  // Throws UserError when `precision` has rules for layers: they need the model.
+  // Throws UserError when `precision` has layer rules, which need the model.
   explicit Autocast(const Precision& precision);
   Autocast(const Precision& precision, nn::Module& model);
-  // The plan must outlive the scope. `phase` counts those of a task's step (tasks/task.h), where a plan of
-  // the planner has several; what is no training forward has any. Throws UserError where such a plan lacks
-  // it.
-  explicit Autocast(const ResolvedPrecision& plan, std::size_t phase = 0);
+  // `resolved` must outlive the scope. `phase`: index of the task's phase (tasks/task.h) for a precision plan
+  // with several; any value outside training. Throws UserError when the plan lacks it.
+  explicit Autocast(const ResolvedPrecision& resolved, std::size_t phase = 0);
   ~Autocast();
   Autocast(const Autocast&) = delete;
   Autocast& operator=(const Autocast&) = delete;
 
-  // After the loss of a training forward: throws UserError when a planned precision has ops left that the
-  // forward did not come to.
+  // Call after the loss of a training forward: throws UserError when the forward has not reached all ops of
+  // the precision plan.
   void finish() const;
 
-  // No casts inside: a scope for a part that needs full precision.
+  // No casts inside, for a part that needs full precision.
   static Autocast off() { return Autocast(Precision::fp32()); }
 
  private:
   class LayerSwitch;
-  void enter(const ResolvedPrecision& plan, std::size_t phase = 0);
+  void enter(const ResolvedPrecision& resolved, std::size_t phase = 0);
 
   std::unique_ptr<ResolvedPrecision> own_;
   std::unique_ptr<PlannedPolicy> planned_;

@@ -13,13 +13,13 @@ namespace {
 
 constexpr int kGreatestExponent = 15, kSpareBits = 3;
 constexpr double kFlushedShare = 1e-3;
-constexpr int kAnyLow = -ExponentHistogram::kHighest - 26;  // FP16 makes everything zero there
+constexpr int kAnyLow = -ExponentHistogram::kHighest - 26;  // FP16 flushes everything to zero there
 
-// Windows of a backward pass from the loss to the input, with who has them.
+// Windows along a backward pass, from the loss to the input, and their owners.
 struct Stops {
   std::vector<ScaleStop> stops;
   std::vector<std::string> names;
-  std::vector<std::size_t> links;  // of the borders among them: the link behind; else the one they are in
+  std::vector<std::size_t> links;  // link of each stop; of a border the link behind it
 
   void add(const ScaleStop& stop, const std::string& name, std::size_t link) {
     stops.push_back(stop);
@@ -28,7 +28,7 @@ struct Stops {
   }
 };
 
-// The bounds of the scaler: of the scale of the first segment.
+// The scaler's bounds, which hold for the scale of the first segment.
 ScaleWindow bounds_of(const optim::ScalerOptions& scaler) {
   return {.low = static_cast<int>(std::ceil(std::log2(scaler.floor))),
           .high = static_cast<int>(std::floor(std::log2(scaler.ceiling)))};
@@ -48,7 +48,7 @@ Stops stops_of(const BackwardLinks& links, const optim::ScalerOptions& scaler) {
   return stops;
 }
 
-// The scale of the first segment is the scaler's: where it starts, the others are at the upper end.
+// The first segment has the scaler's scale; the others start at the upper ends of their windows.
 std::vector<ScaleSegment> segments_from(const std::vector<ScaleSpan>& spans, const Stops& stops,
                                         const BackwardLinks& links) {
   std::vector<ScaleSegment> segments;
@@ -106,7 +106,7 @@ Calibration windows_of(std::span<const GradientCollector::Layer> layers, int bat
     found.layers.push_back({layer.name, *window});
   }
   require(!found.layers.empty(), "scaler",
-          "calibration saw no gradient that is not zero in {} batches; look at the loss, or set "
+          "calibration saw only zero gradients in {} batches; check the loss, or set "
           "precision.scaler to dynamic",
           batches);
   return found;
@@ -118,8 +118,8 @@ Calibration calibration_of(std::span<const GradientCollector::Layer> layers, int
   Calibration found = windows_of(layers, batches);
   require(
       !found.window.empty(), "scaler",
-      "no loss scale fits all layers: the gradients of {} want at least 2^{} in FP16, those of {} at most "
-      "2^{}; set precision.scaler to segments, take BF16 (precision=amp_bf16), keep gradients of {} in FP32 "
+      "no loss scale fits all layers: the gradients of {} need at least 2^{} in FP16, those of {} at most "
+      "2^{}; set precision.scaler to segments, use BF16 (precision=amp_bf16), keep gradients of {} in FP32 "
       "(precision.layers, \"backward\": \"fp32\"), or set precision.scaler to dynamic",
       found.lowest, found.window.low, found.highest, found.window.high, found.lowest);
   return found;
@@ -147,10 +147,11 @@ Calibration segmented(std::span<const GradientCollector::Layer> layers, const Ba
     throw UserError(
         "scaler",
         fmt::format(
-            "no segments of the loss scale fit: the gradients of {} want at least 2^{} in FP16, those of {} "
+            "no segments of the loss scale fit: the gradients of {} need at least 2^{} in FP16, those of {} "
             "at "
-            "most 2^{}, and among the {} module outputs at which it may change none lies between them whose "
-            "gradient holds both; take BF16 (precision=amp_bf16), or keep gradients of {} in FP32 "
+            "most 2^{}, and none of the {} module outputs at which the scale may change lies between them "
+            "with a "
+            "gradient that fits both; use BF16 (precision=amp_bf16), or keep gradients of {} in FP32 "
             "(precision.layers, \"backward\": \"fp32\") and set precision.scaler to dynamic",
             stops.names[low], stops.stops[low].window.low, stops.names[high], stops.stops[high].window.high,
             links.links.size() - 1, stops.names[low]));

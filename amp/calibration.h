@@ -1,4 +1,4 @@
-// The loss scales that a model's gradients fit in FP16, from gradients that were seen in f32.
+// Calibration of FP16 loss scales from gradients observed in f32.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@
 
 namespace tandem::amp {
 
-// The low end is at least `lowest`. Absent where no finite value but zero was seen.
+// Window of fitting scales. The low end is at least `lowest`. Absent without a finite non-zero value.
 std::optional<ScaleWindow> window_of(const ExponentHistogram& gradients, int lowest = 0);
 
 struct LayerWindow {
@@ -21,40 +21,39 @@ struct LayerWindow {
   ScaleWindow window;
 };
 
-// A segment of backward, and the layers that set the ends of its window.
+// A segment of backward, with the layers that determine its window.
 struct ScaleSegment {
-  std::string
-      border;  // the module behind whose output it begins, see SegmentedLossScale; of the first "loss"
-  int log2_scale = 0;  // to start with
+  std::string border;  // module at whose output it begins (see SegmentedLossScale); "loss" for the first
+  int log2_scale = 0;  // initial scale
   ScaleWindow window;
   std::string lowest, highest;
   std::vector<std::string> parameters;
 };
 
 struct Calibration {
-  std::vector<LayerWindow> layers;  // in the order of forward; of activation gradients
+  std::vector<LayerWindow> layers;  // windows of activation gradients, in the order of forward
   int batches = 0;
-  ScaleWindow window;           // what all of them have in common
-  std::string lowest, highest;  // the layers that set its ends
-  // With precision.scaler.mode segments: from the loss to the input. One where a scale fits all of them.
+  ScaleWindow window;           // intersection of all windows
+  std::string lowest, highest;  // the layers that determine its ends
+  // With precision.scaler.mode segments: from the loss to the input; one if a single scale fits.
   std::vector<ScaleSegment> segments;
 };
 
-// Throws UserError, naming the layers, where no scale fits all of them, and where no gradient was seen.
+// Throws UserError, naming the layers, when no scale fits all of them, or without a non-zero gradient.
 Calibration calibration_of(std::span<const GradientCollector::Layer> layers, int batches);
 
-// The same with segments, the fewest there can be, where no scale fits all layers. Beside the layers' each
-// segment's window holds those of the tensors at its borders; it may lie below scale 1 but for the first
-// one's, which is the scaler's own. Throws UserError where even so nothing fits.
+// The same with the fewest possible segments when no scale fits all layers. A segment's window also fits the
+// tensors at its borders. It may lie below scale 1, except the first one's, which is the scaler's own. Throws
+// UserError when no segments fit.
 Calibration segmented(std::span<const GradientCollector::Layer> layers, const BackwardLinks& links,
                       int batches, const optim::ScalerOptions& scaler);
 
-// log2 of the scale next to 2^log2 that lies within floor and ceiling of the scaler.
+// log2 of the scale closest to 2^log2 within the scaler's floor and ceiling.
 int within(const optim::ScalerOptions& scaler, int log2);
-// log2 of the scale to start with: the highest of the window, within floor and ceiling of the scaler.
+// log2 of the initial scale: the window's highest within the scaler's floor and ceiling.
 int start_of(const Calibration& calibration, const optim::ScalerOptions& scaler);
 
-// "loss scale: from 4 batches in FP32, 2^13 to start with; window 2^9 (layer3.0.conv1) to 2^13 (fc), …"
+// "loss scale: calibrated on 4 batches in FP32: window 2^9 (layer3.0.conv1) to 2^13 (fc); starts at …"
 std::string to_string(const Calibration& calibration);
 
 }  // namespace tandem::amp

@@ -6,7 +6,7 @@ namespace tandem::amp {
 
 namespace {
 
-// Layers keep the order of `into`, which is that of forward.
+// Keeps the order of `into`, which is that of forward.
 void add(std::vector<GradientCollector::Layer>& into, const std::vector<GradientCollector::Layer>& layers) {
   for (const GradientCollector::Layer& layer : layers) {
     auto found = std::ranges::find(into, layer.name, &GradientCollector::Layer::name);
@@ -34,7 +34,7 @@ Tensor ChainCollector::passed_on(nn::Module& module, const Tensor& output) {
   return same;
 }
 
-// A module that is called several times has no border: nothing tells its outputs apart.
+// A module that is called several times gets no border, because its outputs are ambiguous.
 void ChainCollector::begin_backward(const Tensor& loss) {
   std::unordered_map<std::string, int> calls;
   for (const auto& [node, path] : crossed_) ++calls[path];
@@ -65,7 +65,7 @@ void ChainCollector::after_backward(const Node& node, std::span<const Tensor> in
 void ChainCollector::end_backward() {
   Pass& pass = passes_.back();
   pass.links.push_back(gradients_.take());
-  pass.links.resize(pass.borders.size() + 1);  // a backward that ended before: its gradients were zero
+  pass.links.resize(pass.borders.size() + 1);  // for a backward that ended early: its gradients were zero
   crossed_.clear();
   expected_.clear();
 }

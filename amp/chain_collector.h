@@ -1,4 +1,4 @@
-// Gradients of backward passes by what lies between the tensors at which their scale may change.
+// Gradients of backward passes, grouped by the links between possible borders of loss-scale segments.
 #pragma once
 
 #include <optional>
@@ -12,32 +12,32 @@
 
 namespace tandem::amp {
 
-// What all backward passes have in common, from the loss to the input.
+// Links common to all backward passes, from the loss to the input.
 struct BackwardLinks {
   struct Link {
-    std::string border;        // path of the module behind whose output it begins; of the first: "loss"
-    ExponentHistogram behind;  // the gradient of that output; of the first: none
+    std::string border;        // path of the module at whose output it begins; "loss" for the first
+    ExponentHistogram behind;  // gradient of that output; empty for the first
     std::vector<GradientCollector::Layer> layers;  // in the order of forward
-    std::vector<std::string> parameters;           // whose uses lie in it
+    std::vector<std::string> parameters;           // used in this link
   };
   std::vector<Link> links;
 };
 
-// Active within its life, on its thread, like GradientCollector. Forward gets a border behind every module
-// with one output; they change no value.
+// Active during its lifetime on its thread, like GradientCollector. Inserts a border behind every module with
+// one output in forward; borders change no values.
 class ChainCollector final : public OpObserver, public nn::ModuleObserver {
  public:
   explicit ChainCollector(nn::Module& model);
 
-  // Forward has given `loss`, and backward is next; and it has ended.
+  // Call after forward with its `loss`, before backward, and after backward.
   void begin_backward(const Tensor& loss);
   void end_backward();
 
-  // Of all backward passes together.
+  // Over all backward passes.
   std::vector<GradientCollector::Layer> layers() const;
   ExponentHistogram activations() const;
   ExponentHistogram weights() const;
-  // Borders are those that every pass had, in the same order; where orders differ there are none.
+  // Borders that all passes have in the same order; none if orders differ.
   BackwardLinks links() const;
 
   Tensor passed_on(nn::Module& module, const Tensor& output) override;
@@ -55,7 +55,7 @@ class ChainCollector final : public OpObserver, public nn::ModuleObserver {
 
   nn::Module& model_;
   std::unordered_map<const nn::Module*, std::string> paths_;
-  std::unordered_map<const Node*, std::string> crossed_;  // in the forward under way
+  std::unordered_map<const Node*, std::string> crossed_;  // in the current forward
   std::unordered_map<const Node*, std::size_t> expected_;
   std::vector<Pass> passes_;
   GradientCollector gradients_;

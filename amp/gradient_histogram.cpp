@@ -13,7 +13,7 @@ namespace tandem::amp {
 
 namespace {
 
-// Of FP16: the greatest magnitude that rounds to zero, the least normal one.
+// FP16: exponents of the largest magnitude that rounds to zero, the smallest normal, and the largest value.
 constexpr int kFlushed = -25, kNormal = -14, kGreatest = 15;
 
 }  // namespace
@@ -137,14 +137,14 @@ std::vector<GradientCollector::Layer> GradientCollector::take() {
 }
 
 void GradientCollector::enter(nn::Module& module) {
-  scale_ = base_;  // a forward: the next backward begins at its loss
+  scale_ = base_;  // forward: the next backward begins at its loss
   const auto found = paths_.find(&module);
   running_.push_back(found == paths_.end() ? "" : found->second);
 }
 
 void GradientCollector::leave(nn::Module&, const Tensor&) { running_.pop_back(); }
 
-// A border is no op of a layer, and what it hands on it was given.
+// A border does not belong to a layer; it only passes its gradient on.
 void GradientCollector::after_forward(const OpInfo&, std::span<const Tensor>,
                                       std::span<const Tensor> outputs) {
   if (!outputs.empty() && outputs[0].requires_grad() && gradient_scale_of(*node_of(outputs[0]))) return;

@@ -16,7 +16,7 @@ namespace tandem::amp {
 
 namespace {
 
-// What rounds to infinity and to zero, is a subnormal; integers that are exact; the step below 1, halved.
+// Limits of a type: overflow, underflow, smallest normal, largest exact integer, half the step below 1.
 struct TypeLimits {
   double infinite, zero, normal, integers, half_step;
 };
@@ -30,14 +30,13 @@ TypeLimits limits_of(DType type) {
 
 constexpr double kGreatestSum = 65504.0, kGreatestCalm = 512.0, kGreatestFlushed = 1e-3;
 
-// Whether an op was watched and is one of these.
+// Whether a watched op is one of these.
 template <class... Ops>
 bool is_call_of(const WatchedOp* op) {
   return op && ((op->info == &Ops::info) || ...);
 }
 
-// Greatest |mean|/deviation over groups of elements that follow each other at a distance; groups without a
-// deviation do not count.
+// Largest |mean|/deviation over groups of strided elements; ignores groups without deviation.
 double centring(const Tensor& x, Index groups, Index stride_of_group, Index stride, Index count) {
   const std::vector<float> values = x.to_vector<float>();
   double greatest = 0.0;
@@ -105,7 +104,7 @@ class Linter {
   }
   static bool readable(const Tensor& tensor) { return tensor.defined() && is_floating(tensor.dtype()); }
 
-  // Of several calls of an op by one module the first is told of.
+  // Reports only the first of several calls of an op by one module.
   void add(LintRule rule, double value, DType type, std::string what, std::string way_out) {
     const bool again = std::ranges::any_of(lines_, [&](const LintLine& line) {
       return line.rule == rule && rule != LintRule::weights && line.key.path == op_->key.path &&
@@ -120,7 +119,7 @@ class Linter {
                       .way_out = std::move(way_out)});
   }
 
-  // A tensor is told of once: it, and what follows from it, are left out by `range`.
+  // Reports a tensor once; the `range` rule then skips it and its consequences.
   void tell(const Tensor& tensor) { told_.insert({tensor.storage().get(), tensor.offset(), tensor.numel()}); }
   bool told(const Tensor& tensor) const {
     return told_.contains({tensor.storage().get(), tensor.offset(), tensor.numel()});
@@ -137,17 +136,17 @@ class Linter {
         const bool mask = scalar.value < 0.0 && scalar.use != ScalarOfOp::Use::factor;
         add(mask ? LintRule::mask : LintRule::constant, scalar.value, *type,
             fmt::format("its constant {:g} is infinite in {}", scalar.value, name_of(*type)),
-            mask ? "mask with masked_softmax, or take -65504" : "take a smaller one, or the op in FP32");
+            mask ? "mask with masked_softmax, or use -65504" : "use a smaller one, or run the op in FP32");
         tell(out());
       } else if (added && scalar.value > 0.0 && magnitude <= limits.zero) {
         add(LintRule::epsilon, scalar.value, *type,
             fmt::format("its constant {:g} is zero in {}", scalar.value, name_of(*type)),
-            fmt::format("take one of {:.1e} or more, or the op in FP32", limits.normal));
+            fmt::format("use at least {:.1e}, or run the op in FP32", limits.normal));
       } else if (added && scalar.value > 0.0 && magnitude < limits.normal) {
         add(LintRule::subnormal, scalar.value, *type,
             fmt::format("its constant {:g} is a subnormal of {}, {:.5g}", scalar.value, name_of(*type),
                         Tensor::scalar(scalar.value, {.dtype = *type}).item()),
-            fmt::format("take one of {:.1e} or more, or the op in FP32", limits.normal));
+            fmt::format("use at least {:.1e}, or run the op in FP32", limits.normal));
       }
     }
   }
@@ -205,7 +204,7 @@ class Linter {
     tell(out());
   }
 
-  // y of log(1 - y): the input of the subtraction, through -y + 1 and log1p(-y).
+  // y of log(1 - y): the input of the subtraction, for both -y + 1 and log1p(-y).
   const Tensor* complement() const {
     const WatchedOp* const maker = forward_.maker_of(in());
     if (!maker || maker->inputs.empty()) return nullptr;
@@ -231,13 +230,13 @@ class Linter {
     const ValueRange& x = forward_.range(maker->inputs.front());
     if (x.high <= above) return;
     add(LintRule::saturation, x.high, *type,
-        fmt::format("{}({:.4g}) is 1 in {}, as of all above {:.2f}, and the logarithm of 1 - 1 infinite",
+        fmt::format("{}({:.4g}) rounds to 1 in {}, like all inputs above {:.2f}, and log(1 - 1) is infinite",
                     maker->info->name, x.high, name_of(*type), above),
-        "take a loss of logits (bce_with_logits, log_softmax)");
+        "use a loss of logits (bce_with_logits, log_softmax)");
     tell(out());
   }
 
-  // The 16-bit sum that the input of a logarithm comes from, through constants that are added.
+  // The 16-bit sum that the logarithm's input comes from, with constants added.
   const WatchedOp* sum_below() const {
     const WatchedOp* maker = forward_.maker_of(in());
     while (is_call_of<ops::AddScalar, ops::MulScalar, ops::DivScalar, ops::Clamp, ops::Cast>(maker))
@@ -251,8 +250,8 @@ class Linter {
       const auto type = sum ? forward_.stored(sum->outputs.front()) : std::nullopt;
       if (type)
         add(LintRule::log_of_sum, forward_.range(in()).amax(), *type,
-            fmt::format("it reads a {} that is rounded to {}", sum->info->name, name_of(*type)),
-            "take logsumexp, or keep the sum in FP32");
+            fmt::format("it reads a {} rounded to {}", sum->info->name, name_of(*type)),
+            "use logsumexp, or keep the sum in FP32");
       return;
     }
     const auto type = out_type();
@@ -265,14 +264,15 @@ class Linter {
       add(LintRule::sum, bound, *type,
           fmt::format("a sum of {} values of up to {:.4g} may exceed {:.5g} in {}", n,
                       forward_.range(in()).amax(), limit, name_of(*type)),
-          "let its result be FP32 (rule fp32), or divide first");
+          "keep its result in FP32 (rule fp32), or divide first");
       tell(out());
     } else if (own && static_cast<double>(n) > limits_of(*type).integers) {
       add(LintRule::sum, static_cast<double>(n), *type,
-          fmt::format("a sum of {} values in {}, if its kernel adds in that type: from {:g} on what is added "
-                      "is lost",
-                      n, name_of(*type), limits_of(*type).integers),
-          "add in FP32, or give the op the rule fp32");
+          fmt::format(
+              "a sum of {} values in {}, if its kernel accumulates in that type: from {:g} on addends "
+              "are lost",
+              n, name_of(*type), limits_of(*type).integers),
+          "accumulate in FP32, or give the op the rule fp32");
     }
   }
 
@@ -303,11 +303,10 @@ class Linter {
     const double limit = 1.0 / std::sqrt(2.0 * limits_of(*type).half_step), ratio = centring_of_all(*x);
     if (ratio <= limit) return;
     add(LintRule::variance, ratio, *type,
-        fmt::format(
-            "mean(x²) - mean(x)² of a mean that is {:.0f} deviations: nothing is left of it in {} from "
-            "{:.0f} on",
-            ratio, name_of(*type), limit),
-        "take var, which goes over the values twice");
+        fmt::format("mean(x²) - mean(x)² with a mean of {:.0f} deviations: cancels completely in {} from "
+                    "{:.0f} on",
+                    ratio, name_of(*type), limit),
+        "use var, a two-pass algorithm");
   }
 
   void deviation() {
@@ -320,10 +319,11 @@ class Linter {
                                               : centring_by_channel(in());
     if (ratio <= limit) return;
     add(LintRule::deviation, ratio, *type,
-        fmt::format("it reads values whose mean is {:.0f} deviations: stored in {} they do not deviate from "
-                    "{:g} on",
-                    ratio, name_of(*type), limit),
-        "subtract the mean before, or keep them in FP32");
+        fmt::format(
+            "it reads values with a mean of {:.0f} deviations: stored in {} they lose their deviation from "
+            "{:g} on",
+            ratio, name_of(*type), limit),
+        "subtract the mean first, or keep them in FP32");
   }
 
   void loss() {
@@ -334,32 +334,32 @@ class Linter {
     for (std::size_t i = 0; i < op_->inputs.size(); ++i) {
       if (!is_16bit(op_->input_types[i]) || !readable(in(i))) continue;
       add(LintRule::loss, forward_.range(in(i)).amax(), op_->input_types[i],
-          fmt::format("it reads values that are rounded to {}", name_of(op_->input_types[i])),
-          "cast to f32 before, or take one of the losses, which compute in FP32");
+          fmt::format("it reads values rounded to {}", name_of(op_->input_types[i])),
+          "cast to f32 first, or use one of the losses, which compute in FP32");
       return;
     }
   }
 
-  // What no op has made: data, tables, positions.
+  // Tensors that no op made: data, tables, positions.
   void given(const Tensor& tensor) {
     const auto type = forward_.stored(tensor);
     if (!type || forward_.maker_of(tensor) || told(tensor)) return;
     const TypeLimits limits = limits_of(*type);
     const ValueRange& values = forward_.range(tensor);
     const std::string path = forward_.parameter(tensor);
-    const std::string name = path.empty() ? std::string("an input of it") : path;
+    const std::string name = path.empty() ? std::string("its input") : path;
     if (values.amax() >= limits.infinite) {
       const bool mask = values.low <= -limits.infinite && path.empty();
       add(mask ? LintRule::mask : LintRule::range, mask ? values.low : values.amax(), *type,
           fmt::format("{} reaches {:g}, infinite in {}", name, mask ? values.low : values.amax(),
                       name_of(*type)),
-          mask ? "mask with masked_softmax, or take -65504" : "scale it down, or let it be FP32");
+          mask ? "mask with masked_softmax, or use -65504" : "scale it down, or keep it in FP32");
       tell(tensor);
     } else if (path.empty() && values.integral && values.amax() > limits.integers) {
       add(LintRule::position, values.amax(), *type,
-          fmt::format("an input of it holds integers up to {:g}, which {} tells apart up to {:g}",
-                      values.amax(), name_of(*type), limits.integers),
-          "divide positions by their greatest, or let them be FP32");
+          fmt::format("its input holds integers up to {:g}, but {} is exact only up to {:g}", values.amax(),
+                      name_of(*type), limits.integers),
+          "divide positions by their maximum, or keep them in FP32");
       tell(tensor);
     }
   }
@@ -372,7 +372,7 @@ class Linter {
     const auto type = forward_.stored(tensor);
     if (!type || told(tensor)) return;
     const double infinite = limits_of(*type).infinite;
-    // From what an earlier op made; a view of the data has their memory, and is its first maker.
+    // Consequence of an earlier op's result. A view of the data shares its memory and counts as its maker.
     const auto follows = [&](double limit) {
       return std::ranges::any_of(op_->inputs, [&](const Tensor& input) {
         if (!readable(input)) return false;
@@ -384,13 +384,13 @@ class Linter {
     if (amax >= infinite && !follows(infinite)) {
       add(LintRule::range, amax, *type,
           fmt::format("its result reaches {:.4g}, infinite in {}", amax, name_of(*type)),
-          "scale down what it reads, or let it be FP32 (precision.layers, lists.deny)");
+          "scale its input down, or keep it in FP32 (precision.layers, lists.deny)");
       tell(tensor);
     } else if (*type == DType::f16 && amax < infinite && amax > kGreatestCalm && !follows(kGreatestCalm)) {
       add(LintRule::amax, amax, *type,
-          fmt::format("its result reaches {:.4g}, {:.1f} bits below what overflows f16", amax,
+          fmt::format("its result reaches {:.4g}, {:.1f} bits below overflow in f16", amax,
                       std::log2(infinite / amax)),
-          "normalise before it, or let it be FP32 (precision.layers, lists.deny)");
+          "normalise before it, or keep it in FP32 (precision.layers, lists.deny)");
       tell(tensor);
     }
   }
@@ -410,7 +410,7 @@ class Linter {
         if (share <= kGreatestFlushed) continue;
         add(LintRule::weights, share, DType::f16,
             fmt::format("{:.3g} % of {} is zero in f16", 100.0 * share, path),
-            "initialise it larger and scale its product down, or take BF16");
+            "initialise it larger and scale its product down, or use BF16");
       }
     }
   }
@@ -435,9 +435,9 @@ std::string to_string(const LintLine& line) {
   return fmt::format("{}: {}; {}", plan::to_string(line.key), line.what, line.way_out);
 }
 
-std::vector<LintLine> lint(nn::Module& model, const ResolvedPrecision& plan,
+std::vector<LintLine> lint(nn::Module& model, const ResolvedPrecision& resolved,
                            const std::vector<std::function<Tensor()>>& phases) {
-  const WatchedForward watched(model, plan, phases);
+  const WatchedForward watched(model, resolved, phases);
   return Linter(watched).run();
 }
 

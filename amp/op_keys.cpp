@@ -12,7 +12,7 @@ std::string OpKeys::innermost() const {
   return running_.empty() ? std::string(kOutsideModel) : running_.back();
 }
 
-// A module that is not of the model counts as the one that calls it.
+// A module outside the model counts as its caller.
 void OpKeys::enter(nn::Module& module) {
   const auto found = paths_.find(&module);
   running_.push_back(found == paths_.end() ? innermost() : found->second);

@@ -1,4 +1,4 @@
-// Names for the ops of a forward, by which different looks at one model find the same op.
+// Keys of the ops of a forward, by which several passes over one model identify the same op.
 #pragma once
 
 #include <map>
@@ -12,13 +12,13 @@
 
 namespace tandem::amp {
 
-// Watches which module of the model runs, for the life of the object; on the thread that made it.
+// Tracks the running module of the model during its lifetime, on the thread that made it.
 class OpKeys final : public nn::ModuleObserver {
  public:
   explicit OpKeys(nn::Module& model);
 
-  // The key of the next call of `op` by the innermost module that runs. To be asked once for each call, in
-  // the order of the calls, since a key counts those before it.
+  // The key of the next call of `op` by the innermost running module. Call once for each call of the op, in
+  // order: a key counts the calls before it.
   plan::OpKey next(const char* op);
 
   void enter(nn::Module& module) override;

@@ -29,8 +29,8 @@ std::optional<NonFinite> first_non_finite(const Tensor& tensor) {
   return {};
 }
 
-// Checks every result, in the order they are made, until one is non-finite. Of a backward that is composed of
-// ops its result counts, not theirs: it is the gradient that has a name.
+// Checks every result in order until one is non-finite. For a backward composed of ops, only its final
+// gradients are checked, which have names.
 class FiniteTracer final : public OpObserver, public nn::ModuleObserver {
  public:
   explicit FiniteTracer(nn::Module& model) {
@@ -116,7 +116,7 @@ std::optional<Overflow> replay(nn::Module& model, int micro_batches, const std::
 
 std::string to_string(const Overflow& overflow) {
   return fmt::format("{}: {}, is {} at index {} in {}; {}", overflow.op, overflow.tensor,
-                     std::isnan(overflow.value) ? NAN : overflow.value,  // without its sign
+                     std::isnan(overflow.value) ? NAN : overflow.value,  // drops the sign
                      overflow.index, overflow.forward ? "forward" : "backward",
                      overflow.caused_by_scale ? "the loss scale is the cause: it is finite at scale 1"
                                               : "the model is the cause: a lower loss scale does not help");

@@ -20,14 +20,14 @@ Role role_of(const OpInfo& info, std::size_t input) {
 }
 
 void check_precision(const plan::PrecisionPlan& plan, const std::string& file, const Precision& precision) {
-  require(precision.level == Level::O1, "plan",
-          "{} decides for every op, which is what level O1 does; take level O1", file);
-  require(precision.dtype == plan.dtype, "plan", "{} is of {}, and precision.dtype is {}; {}", file,
+  require(precision.level == Level::O1, "plan", "{} decides for every op, which needs level O1; use level O1",
+          file);
+  require(precision.dtype == plan.dtype, "plan", "{} is for {}, but precision.dtype is {}; {}", file,
           name_of(plan.dtype), name_of(precision.dtype), kMakeAgain);
   const OpLists& lists = precision.lists;
   require(lists.allow.empty() && lists.deny.empty() && lists.infer.empty() && precision.layers.empty(),
           "plan",
-          "{} decides for every op: lists and layers say nothing beside it; remove them, or pin ops with "
+          "{} decides for every op, so lists and layers have no effect; remove them, or pin ops with "
           "`must` when the plan is made",
           file);
   require(!precision.lower_batch_norm, "plan",
@@ -45,8 +45,6 @@ bool asks_for_types(const OpInfo& info, std::span<const Tensor> inputs) {
 bool is_planned(const OpInfo& info, std::span<const Tensor> inputs) {
   return GradMode::enabled() && asks_for_types(info, inputs);
 }
-
-// ---- PlannedTypes
 
 PlannedTypes::PlannedTypes(plan::PhasePlans phases, std::string file, const Precision& precision,
                            nn::Module& model)
@@ -66,21 +64,21 @@ PlannedTypes::PlannedTypes(plan::PhasePlans phases, std::string file, const Prec
       of_phase[{entry.module, entry.op}].push_back(entry);
       entries.push_back(entry);
     }
-    by_op_.merge(of_phase);  // what an earlier phase has stays
+    by_op_.merge(of_phase);  // the earlier phase wins
   }
 }
 
 PlannedTypes::Entry PlannedTypes::entry_of(const plan::PrecisionPlan& plan, std::size_t number) const {
   const plan::PrecisionPlan::PlannedOp& planned = plan.ops[number];
   const OpInfo* const op = find_op(planned.key.op);
-  require(op != nullptr, "plan", "op {}{} is {} in {}, and this program has no op {}; {}", number,
+  require(op != nullptr, "plan", "op {}{} is {} in {}, but this program has no op {}; {}", number,
           phase_suffix(plan), to_string(planned.key), file_, planned.key.op, kMakeAgain);
   Entry entry{.op = op, .number = number, .out = planned.out};
   entry.product = op->rule == CastRule::lower;
   require(entry.product == planned.operands.has_value(), "plan",
-          "op {}{}, {}, has {} operands in {}, and is {} in this program; {}", number, phase_suffix(plan),
+          "op {}{}, {}, has {} operands in {}, but is {} in this program; {}", number, phase_suffix(plan),
           to_string(planned.key), planned.operands ? "typed" : "no typed", file_,
-          entry.product ? "a product" : "none", kMakeAgain);
+          entry.product ? "a product" : "not a product", kMakeAgain);
   entry.operands = planned.operands.value_or(DType::f32);
   entry.keeps_type = op->traits.keeps_type;
   if (planned.key.path == kOutsideModel) return entry;
@@ -90,7 +88,7 @@ PlannedTypes::Entry PlannedTypes::entry_of(const plan::PrecisionPlan& plan, std:
     std::vector<std::string> known;
     for (const auto& [of, path] : paths_) known.push_back(path);
     std::ranges::sort(known);
-    throw UserError("plan", fmt::format("op {}{} is {} in {}, and this model has no layer {}{}; {}", number,
+    throw UserError("plan", fmt::format("op {}{} is {} in {}, but this model has no layer {}{}; {}", number,
                                         phase_suffix(plan), to_string(planned.key), file_, planned.key.path,
                                         did_you_mean(planned.key.path, known), kMakeAgain));
   }
@@ -109,11 +107,9 @@ std::span<const PlannedTypes::Entry> PlannedTypes::find(const nn::Module* module
   return found->second;
 }
 
-// ---- PlannedPolicy
-
 PlannedPolicy::PlannedPolicy(const PlannedTypes& types, std::size_t phase)
     : types_(types), phase_(phase), observed_(*this) {
-  require(phase < types.phases(), "plan", "{} is of {} phases, and a step of this task has more; {}",
+  require(phase < types.phases(), "plan", "{} has {} phases, but a step of this task has more; {}",
           types.file(), types.phases(), kMakeAgain);
 }
 
@@ -151,9 +147,9 @@ void PlannedPolicy::fail(const OpInfo& info) const {
   const std::string here =
       fmt::format("{} {}", types_.path_of(running_.empty() ? nullptr : running_.back()), info.name);
   if (cursor_ == entries.size())
-    throw UserError("plan",
-                    fmt::format("{} ends after {} ops{}, and this forward goes on with {}; {}", types_.file(),
-                                plan.ops.size(), phase_suffix(plan), here, kMakeAgain));
+    throw UserError(
+        "plan", fmt::format("{} ends after {} ops{}, but this forward continues with {}; {}", types_.file(),
+                            plan.ops.size(), phase_suffix(plan), here, kMakeAgain));
   const std::size_t number = entries[cursor_].number;
   throw UserError("plan",
                   fmt::format("op {}{} is {} in {}, {} in this forward; {}", number, phase_suffix(plan),
@@ -165,7 +161,7 @@ void PlannedPolicy::finish() const {
   const plan::PrecisionPlan& plan = types_.plan(phase_);
   const std::size_t number = types_.entries(phase_)[cursor_].number;
   throw UserError(
-      "plan", fmt::format("op {}{} is {} in {}, and this forward ends before it; {}", number,
+      "plan", fmt::format("op {}{} is {} in {}, but this forward ends before it; {}", number,
                           phase_suffix(plan), to_string(plan.ops[number].key), types_.file(), kMakeAgain));
 }
 
@@ -198,11 +194,11 @@ void PlannedPolicy::convert_data(const OpInfo& info, std::span<Tensor> inputs, D
 }
 
 DType PlannedPolicy::prepare(const OpInfo& info, std::span<Tensor> inputs, DType common) {
-  // The first are casts, those of this policy itself among them.
+  // The first kind are casts, including this policy's own.
   if (!asks_for_types(info, inputs) || info.traits.moves_values()) return common;
   const Entry* const entry = next(info);
   if (!entry) return types_.rules().prepare(info, inputs, common);
-  // An op whose floating inputs are all `keep` (embedding) has no common dtype: it follows the first of them.
+  // An op whose floating inputs are all `keep` (embedding) has no common dtype: it follows its first input.
   if (!is_floating(common) || common == DType::f64) return common;
   require(info.rule != CastRule::banned, info.name,
           "its gradient does not fit 16 bits; use the form that takes logits, or leave the region with "

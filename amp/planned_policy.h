@@ -1,4 +1,4 @@
-// The types that a plan (amp/plan/precision_plan.h) decided, applied op by op, without a graph.
+// Application of a precision plan (amp/plan/precision_plan.h) op by op, without a graph.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +19,16 @@
 
 namespace tandem::amp {
 
-// The path of what is called outside of the model's modules.
+// Path of ops outside the model's modules.
 inline constexpr std::string_view kOutsideModel = "loss";
 
-// Whether an op of a training forward stands in a plan for its types: precision looks at it, it reads
-// something floating, and the tape is on. What runs without a tape beside it, such as what is carried to the
-// next batch, follows the cast rules. Both who traces a graph and who follows its plan go by this.
+// Whether a precision plan decides an op of a training forward: it has a cast rule, it reads floating inputs,
+// and the tape is on. Ops without a tape, such as those on carried state, follow the cast rules. Both tracing
+// and following a plan use this.
 bool is_planned(const OpInfo& info, std::span<const Tensor> inputs);
 
-// A plan, of one phase or several, looked up for the modules of one model. Valid as long as the model;
-// nothing is written after the constructor, so several threads may follow it.
+// A precision plan of one or several phases, looked up for the modules of one model. Valid as long as the
+// model; immutable after construction, so several threads may use it.
 class PlannedTypes {
  public:
   struct Entry {
@@ -36,13 +36,13 @@ class PlannedTypes {
     const OpInfo* op = nullptr;
     std::size_t number = 0;  // in the plan of its phase
     bool product = false;
-    bool keeps_type = false;  // its kernel writes the type that it reads
+    bool keeps_type = false;  // the kernel's output type is its input type
     DType operands = DType::f32, out = DType::f32;
   };
 
-  // `file` is what messages call the plan. Throws UserError where `precision` is not level O1 of the plan's
-  // 16-bit type, or has lists or rules for layers beside it; where the model lacks a layer of the plan, the
-  // program an op, or an op is a product in one and none in the other.
+  // `file`: the plan's name in messages. Throws UserError when `precision` is not level O1 of the plan's
+  // 16-bit type or has lists or layer rules; when the model lacks a layer or the program an op of the plan;
+  // or when only one of them treats an op as a product.
   PlannedTypes(plan::PhasePlans phases, std::string file, const Precision& precision, nn::Module& model);
   PlannedTypes(plan::PrecisionPlan plan, std::string file, const Precision& precision, nn::Module& model)
       : PlannedTypes(plan::PhasePlans{std::move(plan)}, std::move(file), precision, model) {}
@@ -54,10 +54,10 @@ class PlannedTypes {
   const nn::Module& model() const { return model_; }
   bool has(const nn::Module& module) const { return paths_.contains(&module); }
   std::string path_of(const nn::Module* module) const;
-  // Entries of that module and op, in order, of the first phase that has any; the statistics of batch norm's
-  // evaluation have those of its training.
+  // Entries of that module and op, in order, of the first phase that has any; evaluating batch norm uses
+  // those of training.
   std::span<const Entry> find(const nn::Module* module, const OpInfo& op) const;
-  // What ops do that the plan does not list.
+  // Policy for ops that the plan does not list.
   CastPolicy& rules() const { return *rules_; }
   bool rounds_weight_gradients() const { return rounds_weight_gradients_; }
 
@@ -76,20 +76,19 @@ class PlannedTypes {
   ByOp by_op_;
 };
 
-// Follows a plan through one forward of a phase; each Autocast begins with a new one.
+// Follows a plan through one forward of a phase; each Autocast makes a new one.
 //
-// While the model trains, a cursor compares the module and the op of each call with the next entry: two
-// pointers. What differs is a UserError that names the op and both sides. Ops that move values have nothing
-// to decide, and which of them run may differ from forward to forward, with extents of 1 and with what is
-// carried: a plan lists them, and nobody follows it there. In evaluation other ops run, in
-// another order: entries are found by their key, calls being counted within each outermost call of a module,
-// and what is not listed follows the cast rules.
+// In training, a cursor compares the module and the op of each call with the next entry (two pointers). A
+// difference is a UserError that names the op and both sides. Ops that move values need no decision and may
+// vary between forwards (extents of 1, carried state): a plan lists them, but they are not compared. In
+// evaluation other ops run in another order: entries are found by key, calls being counted within each
+// outermost call of a module, and unlisted ops follow the cast rules.
 //
-// With PrecisionPlan::share, a tensor is cast once for all who read it; the casts are held until the forward
-// is over. Without it every reader has a cast of its own, as under CastPolicy.
+// With PrecisionPlan::share, a tensor is cast once for all readers; the casts are held until the forward
+// ends. Without it every reader has its own cast, as under CastPolicy.
 class PlannedPolicy final : public PrecisionPolicy, public nn::ModuleObserver {
  public:
-  // Throws UserError where the plan has no such phase.
+  // Throws UserError when the plan lacks the phase.
   explicit PlannedPolicy(const PlannedTypes& types, std::size_t phase = 0);
 
   DType prepare(const OpInfo& info, std::span<Tensor> inputs, DType common) override;
@@ -103,7 +102,7 @@ class PlannedPolicy final : public PrecisionPolicy, public nn::ModuleObserver {
   using Entry = PlannedTypes::Entry;
   enum class Mode : std::uint8_t { undecided, follows, looks_up };
   struct Shared {
-    Tensor from, cast;  // `from` is held where nothing on the tape tells it from later tensors
+    Tensor from, cast;  // `from` is held if nothing on the tape distinguishes it from later tensors
     GradientEdge edge;
     const void* start = nullptr;
     Shape shape;
@@ -121,7 +120,7 @@ class PlannedPolicy final : public PrecisionPolicy, public nn::ModuleObserver {
   Mode mode_ = Mode::undecided;
   std::vector<const nn::Module*> running_;  // the innermost module of the model at each depth
   std::vector<Shared> shared_;
-  std::unordered_map<const Entry*, std::size_t> calls_;  // of evaluation: served, by list of entries
+  std::unordered_map<const Entry*, std::size_t> calls_;  // in evaluation: entries used, by list of entries
   nn::ModuleObserverScope observed_;
 };
 

@@ -1,5 +1,5 @@
-// Precision: which type every op runs in, what holds the weights, and how the loss is scaled, as a value. It
-// says nothing about when: amp/autocast.h applies it to ops, step_options to the training step.
+// Precision: the types of all ops and of the weights, and loss scaling, as a value. amp/autocast.h applies it
+// to ops, step_options to the training step.
 #pragma once
 
 #include <optional>
@@ -12,33 +12,33 @@
 
 namespace tandem::amp {
 
-// The levels of Apex, as presets over the same rules.
+// The levels of Apex as presets over the same rules.
 enum class Level : std::uint8_t {
   O0,  // f32: nothing is cast
   O1,  // every op by its cast rule (autograd/op.h)
-  O2,  // everything 16-bit but the ops of rule `fp32` and f32 parameters of normalisation layers
-  O3,  // as O2, and the weights are 16-bit too: without masters, which shows what masters are for
+  O2,  // everything 16-bit except ops of rule `fp32` and f32 parameters of normalisation layers
+  O3,  // as O2 with 16-bit weights: without masters, which shows their purpose
 };
 
-// Ops moved from the rule they declare to another, by name ("softmax"). An op stands in at most one list.
+// Ops moved from their declared rule to another, by name ("softmax"). An op may be in one list only.
 struct OpLists {
   std::vector<std::string> allow;  // lower: inputs cast to the 16-bit type
   std::vector<std::string> deny;   // fp32: f32 arithmetic and result
   std::vector<std::string> infer;  // neutral: the type of the inputs
 };
 
-// Layers whose whole path contains a match of `match` (an ECMAScript regular expression) run in `dtype`, with
-// everything below them. Of two that match, the later one counts. As NVCaffe's types per layer: forward,
-// forward_math, backward.
+// Layers whose path contains a match of `match` (an ECMAScript regular expression) run in `dtype`, including
+// all modules below. The last matching rule wins. As NVCaffe's types per layer: forward, forward_math,
+// backward.
 struct LayerRule {
   std::string match;
-  DType dtype = DType::f32;  // f32, f16 or bf16: what results are stored in
-  // Operands of products are multiplied in this type: f32, or a 16-bit type where `dtype` is f32 or the same.
-  // Recurrent cells compute in the type that they store.
+  DType dtype = DType::f32;  // f32, f16 or bf16: storage type of results
+  // Type of products' operands: f32, or a 16-bit type if `dtype` is f32 or the same. Recurrent cells compute
+  // in their storage type.
   std::optional<DType> math{};  // absent: as dtype
-  // f32: gradients of all 16-bit tensors that the layer makes are f32, so that none is flushed; forward stays
-  // bit for bit what it is.
-  std::optional<DType> backward{};  // absent: as dtype, and nothing else
+  // f32: gradients of all 16-bit results of the layer are f32, so that none is flushed; forward keeps its
+  // bits.
+  std::optional<DType> backward{};  // absent or dtype; no other value
 
   DType multiplies_in() const { return math.value_or(dtype); }
   bool widens_gradients() const { return is_16bit(dtype) && backward == DType::f32; }
@@ -47,14 +47,14 @@ struct LayerRule {
 struct Precision {
   Level level = Level::O0;
   DType dtype = DType::bf16;  // the 16-bit type: f16 or bf16
-  // f32 masters of the weights. Without them an update is rounded to the 16-bit type when it is stored. (The
-  // values are those of 16-bit storage, bit for bit; they are kept in f32 buffers, which saves no memory.)
+  // f32 masters of the weights. Without them an update is rounded to the 16-bit type when stored. (Values
+  // equal those of 16-bit storage bit for bit, but are kept in f32 buffers, which saves no memory.)
   bool masters = true;
   bool stochastic_rounding = false;  // of weights without masters
-  DType state_dtype = DType::f32;    // optimizer state is rounded to this type when it is stored
-  // Running statistics of batch norm, and its parameters as forward sees them, are 16-bit.
+  DType state_dtype = DType::f32;    // storage rounding of the optimizer state
+  // Running statistics of batch norm, and its parameters in forward, are 16-bit.
   bool lower_batch_norm = false;
-  // Every contribution to a weight gradient is rounded to 16 bits first, as PyTorch does; off: f32.
+  // Round every contribution to a weight gradient to 16 bits first, as PyTorch does; off: f32.
   bool round_weight_gradients = false;
   optim::ScalerOptions scaler{};
   OpLists lists{};
@@ -69,17 +69,16 @@ struct Precision {
   static Precision o3(DType dtype);
 
   bool lowers() const { return level != Level::O0; }
-  // Whether anything may run in this 16-bit type: all of it, or a layer.
+  // Whether anything, the model or a layer, may run in this 16-bit type.
   bool runs_in(DType type) const;
 };
 
-// The part of a step's options that is the precision's: scaler, working copies, rounding. `seed` is of
-// stochastic rounding.
+// The precision's part of a step's options: scaler, working copies, rounding. `seed`: of stochastic rounding.
 optim::StepOptions step_options(const Precision& precision, std::uint64_t seed = 0);
 
-// Throws UserError for a dtype that is not 16-bit, an op that does not exist (with the nearest names), an op
-// in two lists, an expression that is none, and parts that contradict each other: a scaler with FP32, O2
-// without masters, O3 with them, stochastic rounding with masters.
+// Throws UserError for a dtype that is not 16-bit, an unknown op (with the nearest names), an op in two
+// lists, an invalid expression, and contradicting parts: a scaler with FP32, O2 without masters, O3 with
+// them, stochastic rounding with masters.
 void check(const Precision& precision);
 
 }  // namespace tandem::amp

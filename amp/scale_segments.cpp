@@ -6,7 +6,7 @@ namespace tandem::amp {
 
 namespace {
 
-// What keeps the stops from `first` to `last` from one scale: those with the highest low and the lowest high
+// The two stops that exclude one scale from `first` to `last`: those with the highest low and the lowest high
 // end.
 std::pair<std::size_t, std::size_t> apart(std::span<const ScaleStop> stops, std::size_t first,
                                           std::size_t last) {

@@ -28,7 +28,7 @@ struct ScaleGradient {
 
 bool is_leaf(const Node& node) { return dynamic_cast<const Leaf*>(&node) != nullptr; }
 
-// Gradients of a 16-bit tensor that are f32 stay so (WideGradients).
+// f32 gradients of a 16-bit tensor stay f32 (WideGradients).
 bool has_wide_gradient(const Tensor& x) {
   const GradientEdge edge = x.edge();
   const Node* const node = node_of(x);
@@ -40,7 +40,7 @@ struct Uses {
   std::size_t first, last;  // links
 };
 
-// Takes those borders out that lie between two uses of a leaf, and numbers links anew.
+// Removes borders between two uses of a leaf, and renumbers links.
 BackwardChain without_shared(const std::vector<const Node*>& borders,
                              const std::unordered_map<const Node*, Uses>& uses) {
   std::vector<char> shared(borders.size(), 0);
@@ -132,7 +132,7 @@ Tensor BorderScope::passed_on(nn::Module& module, const Tensor& output) {
 
 void BorderScope::finish(const Tensor& loss) const {
   constexpr const char* kWayOut =
-      "segments want the same graph in every step; set precision.scaler to dynamic, or take BF16 "
+      "segments need the same graph in every step; set precision.scaler to dynamic, or use BF16 "
       "(precision=amp_bf16)";
   const BackwardChain chain = chain_of(loss);
   for (const auto& [module, border] : borders_.borders_) {
@@ -140,15 +140,14 @@ void BorderScope::finish(const Tensor& loss) const {
     require(nodes.size() == 1 && border.number < chain.borders.size() &&
                 chain.borders[border.number] == nodes.front(),
             "scaler",
-            "the gradient behind {} is not the only one when backward comes there, or comes there {} times, "
-            "otherwise than in the batches that were looked at; {}",
+            "the gradient behind {} is not the only live one in backward, or occurs {} times, unlike in the "
+            "calibration batches; {}",
             border.path, nodes.size(), kWayOut);
   }
   for (const auto& [leaf, link] : chain.leaves) {
     const auto found = borders_.segments_.find(leaf);
     require(found == borders_.segments_.end() ? link == 0 : found->second == link, "scaler",
-            "a parameter is used in segment {}, otherwise than in the batches that were looked at; {}",
-            link + 1, kWayOut);
+            "a parameter is used in segment {}, unlike in the calibration batches; {}", link + 1, kWayOut);
   }
 }
 

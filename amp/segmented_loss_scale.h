@@ -1,5 +1,5 @@
-// Borders between segments of the loss scale: where backward multiplies the one gradient that it has at hand
-// by a power of two. Forward does nothing there.
+// Borders of loss-scale segments: ops whose backward multiplies the only live gradient by a power of two.
+// They are the identity in forward.
 #pragma once
 
 #include <cstdint>
@@ -12,39 +12,39 @@
 
 namespace tandem::amp {
 
-// As the collector of gradients names it.
+// Name of the whole model in the gradient collector.
 inline constexpr const char* kWholeModel = "(model)";
 
-// x, of whose gradient backward makes 2^log2_factor times as much; x itself where it has no gradient. The
-// result shares its storage and its place in memory, and no precision applies. Exact unless what is stored
-// leaves the range of the type: the gradient has the one that it came in.
+// Returns x with its gradient multiplied by 2^log2_factor in backward; x itself without a gradient. The
+// result shares x's memory, and precision policies do not apply. Exact unless the gradient, which keeps its
+// type, leaves that type's range.
 Tensor scale_gradient(const Tensor& x, int log2_factor);
-// What such a node multiplies by (log2); absent for nodes of other ops.
+// log2 of such a node's factor; absent for nodes of other ops.
 std::optional<int> gradient_scale_of(const Node& node);
 
-// A tape from its loss to its leaves, in the order of backward, by its borders: the nodes of scale_gradient
-// whose tensor alone has a gradient when its turn comes, and that no leaf has uses on both sides of. Links
-// are what lies between them: link 0 from the loss to the first border, link i behind border i - 1.
+// Borders of a tape from the loss to the leaves, in the order of backward: the nodes of scale_gradient whose
+// tensor alone has a live gradient, and without a leaf that is used on both sides. Link 0 reaches from the
+// loss to the first border, link i lies behind border i - 1.
 struct BackwardChain {
   std::vector<const Node*> borders;
-  std::unordered_map<const Node*, std::size_t> leaves;  // the link that each leaf is used in
+  std::unordered_map<const Node*, std::size_t> leaves;  // the link of each leaf's uses
 };
 BackwardChain chain_of(const Tensor& loss);
 
-// The segments of a model's backward: the borders, from the loss to the input, and where parameters belong.
+// The segments of a model's backward: the borders from the loss to the input, and the segments of parameters.
 class SegmentedLossScale {
  public:
   struct Segment {
-    // Path of the module behind whose output it begins, "(model)" of the whole; of the first not looked at.
+    // Path of the module at whose output it begins, "(model)" for the whole; ignored for the first.
     std::string border;
-    int log2_scale = 0;  // beside the loss scale: 0 of the first
+    int log2_scale = 0;  // relative to the loss scale; 0 for the first
     std::vector<std::string> parameters;
   };
 
-  // Throws UserError for a module or parameter that the model does not have. Valid as long as the model.
+  // Throws UserError for an unknown module or parameter. Valid as long as the model.
   SegmentedLossScale(nn::Module& model, const std::vector<Segment>& segments);
 
-  // log2 of what the gradient of a parameter carries beside the loss scale.
+  // log2 of the scale of a parameter's gradient relative to the loss scale.
   int log2_scale_of(const Parameter& parameter) const;
 
  private:
@@ -59,13 +59,13 @@ class SegmentedLossScale {
   std::vector<int> scales_;                                // log2, of each segment
 };
 
-// Forward passes in the scope have the borders.
+// Inserts the borders into forward passes within the scope.
 class BorderScope final : public nn::ModuleObserver {
  public:
   explicit BorderScope(const SegmentedLossScale& borders);
-  // To be called with the loss of a forward before its backward: throws UserError where the tape does not
-  // have each border once and in order, or a parameter lies in another segment than it is said to, which
-  // would give wrong gradients.
+  // Call with the loss of a forward before its backward. Throws UserError when the tape lacks a border or has
+  // them in another order, or when a parameter lies in an unexpected segment, which would give wrong
+  // gradients.
   void finish(const Tensor& loss) const;
 
   Tensor passed_on(nn::Module& module, const Tensor& output) override;

@@ -65,7 +65,7 @@ class Tracer final : public OpObserver, public PrecisionPolicy {
  private:
   using Name = std::tuple<const void*, std::size_t, std::vector<Index>>;
   struct Frame {
-    bool asked = false;  // precision was, about it
+    bool asked = false;  // precision was asked about it
   };
 
   static Name name_of(const Tensor& tensor) {
@@ -74,7 +74,7 @@ class Tracer final : public OpObserver, public PrecisionPolicy {
     return {tensor.storage().get(), tensor.offset(), std::move(extents)};
   }
 
-  // The op and result that made a tensor; a node of its own for what no op has made.
+  // The op and result that made a tensor; a new source node if no op made it.
   std::pair<int, int> source_of(const Tensor& tensor) {
     const Name name = name_of(tensor);
     if (const auto found = results_.find(name); found != results_.end()) return found->second;
@@ -115,7 +115,7 @@ class Tracer final : public OpObserver, public PrecisionPolicy {
               (info.traits.moves_values() || first->storage() == read->storage());
     const bool follows = !op.view && info.traits.keeps_type && op.reads.size() == 1;
     if (follows) graph_.ties.emplace_back(op.reads.front().op, graph_.count());
-    // A cast that the model asks for has the type that it asks for.
+    // A cast requested by the model keeps its target type.
     if (op.rule == CastRule::none && first && is_16bit(first->dtype()))
       op.pin = {.operands = {}, .out = true, .why = plan::Why::rule};
     const int number = graph_.count();
@@ -127,7 +127,7 @@ class Tracer final : public OpObserver, public PrecisionPolicy {
     graph_.ops.push_back(std::move(op));
   }
 
-  // Of an op that runs without a policy.
+  // For an op that runs without a policy.
   void note_reads(std::span<const Tensor> inputs) {
     for (const Tensor& input : inputs) {
       if (!is_traced(input)) continue;
@@ -149,7 +149,7 @@ class Tracer final : public OpObserver, public PrecisionPolicy {
         op.results.push_back({.elements = outputs[i].numel(), .gradient = outputs[i].requires_grad()});
   }
 
-  // What the tape keeps of an op: its own result, or results of others.
+  // Tensors that the tape saves for an op: its own results, or those of others.
   void note_saved(Op& op, std::span<const Tensor> outputs) {
     const Tensor* const first = first_traced(outputs);
     const Node* const node = first ? node_of(*first) : nullptr;
@@ -163,7 +163,7 @@ class Tracer final : public OpObserver, public PrecisionPolicy {
       const auto found = results_.find(name_of(saved));
       if (found == results_.end()) continue;
       Op& source = graph_.ops[static_cast<std::size_t>(found->second.first)];
-      const std::int64_t bytes = 2 * saved.numel();  // more in f32
+      const std::int64_t bytes = 2 * saved.numel();  // extra bytes in f32
       if (is_product(op) && source.kind != Kind::parameter) {
         op.kept_bytes += bytes;
       } else if (source.kind == Kind::op) {

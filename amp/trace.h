@@ -1,4 +1,4 @@
-// The graph of one forward pass as the planner sees it (amp/plan/graph.h), taken by watching it.
+// Trace of one forward pass as the planner's graph (amp/plan/graph.h).
 #pragma once
 
 #include <functional>
@@ -20,13 +20,13 @@ struct TracedModel {
   std::string shapes_digest() const;
 };
 
-// Runs `forward`, which gives the loss, in f32 with a tape, and notes every op that precision is asked about:
-// its key, rule, roles, and what it reads, tensors being told apart by (storage, offset, shape). On any
-// device, `shapes` too. All outputs are held until it is over. Ops that run without a policy or a tape are no
-// part of the graph: what they give is an input of the step, and what they read has other reads. The loss is
-// fetched. Running statistics are written as ever.
+// Runs `forward`, which returns the loss, in f32 with a tape, and records every op that precision policies
+// are asked about: key, rule, roles and reads. Tensors are identified by (storage, offset, shape). Works on
+// any device, also `shapes`. All outputs are held until the end. Ops without a policy or a tape are not part
+// of the graph: their results are inputs of the step, and their reads are other reads. The loss is fetched.
+// Running statistics are written as usual.
 //
-// Throws InternalError for an op that asks precision about others on the way.
+// Throws InternalError for an op that asks precision about nested ops.
 TracedModel trace(nn::Module& model, const std::function<Tensor()>& forward);
 
 }  // namespace tandem::amp

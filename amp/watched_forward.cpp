@@ -24,7 +24,7 @@ std::vector<DType> types_of(std::span<const Tensor> tensors) {
   return types;
 }
 
-// Constants are known of ops that the tape holds.
+// Constants of ops on the tape.
 std::vector<ScalarOfOp> scalars_of(const Tensor& result) {
   using Use = ScalarOfOp::Use;
   if (const auto* op = op_of<ops::AddScalar>(result)) return {{op->scalars[0], Use::added}};
@@ -38,7 +38,7 @@ std::vector<ScalarOfOp> scalars_of(const Tensor& result) {
   return {};
 }
 
-// Ops in their order, those within others and casts that precision puts in apart.
+// Records ops in order, except nested ones and casts of the precision policy.
 class Watcher final : public OpObserver {
  public:
   Watcher(nn::Module& model, bool keeps_values)
@@ -103,20 +103,20 @@ ValueRange scan(const Tensor& tensor) {
 
 }  // namespace
 
-WatchedForward::WatchedForward(nn::Module& model, const ResolvedPrecision& plan,
+WatchedForward::WatchedForward(nn::Module& model, const ResolvedPrecision& resolved,
                                const std::vector<std::function<Tensor()>>& phases) {
   const nn::KeepStatistics keep(model);
   for (const Parameter& parameter : model.parameters())
     parameters_.emplace(name_of(parameter.value()), parameter.name());
-  for (std::size_t phase = 0; phase < phases.size(); ++phase) watch(model, plan, phase, phases[phase]);
+  for (std::size_t phase = 0; phase < phases.size(); ++phase) watch(model, resolved, phase, phases[phase]);
 }
 
-void WatchedForward::watch(nn::Module& model, const ResolvedPrecision& plan, std::size_t phase,
+void WatchedForward::watch(nn::Module& model, const ResolvedPrecision& resolved, std::size_t phase,
                            const std::function<Tensor()>& forward) {
   std::map<std::tuple<std::string, std::string, int>, WatchedOp> typed;
   const auto key_of = [](const WatchedOp& op) { return std::tuple(op.key.path, op.key.op, op.key.call); };
   {
-    const Autocast autocast(plan, phase);
+    const Autocast autocast(resolved, phase);
     for (WatchedOp& op : watched(model, forward, false)) typed.emplace(key_of(op), std::move(op));
     autocast.finish();
   }

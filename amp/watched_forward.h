@@ -1,4 +1,4 @@
-// One forward in f32, held with all its values, beside the types that a precision would give each op of it.
+// One forward in f32 with all its values, and the types that a precision gives each op.
 #pragma once
 
 #include <algorithm>
@@ -16,12 +16,12 @@
 
 namespace tandem::amp {
 
-// A constant that an op is made with.
+// A constant of an op.
 struct ScalarOfOp {
   enum class Use : std::uint8_t {
-    added,   // to every element, or the least that one may be
-    factor,  // of every element
-    filled,  // what is put beside the elements
+    added,   // to every element, or the lower bound of one
+    factor,  // multiplies every element
+    filled,  // fills places beside the elements
   };
   double value = 0.0;
   Use use = Use::added;
@@ -31,15 +31,15 @@ struct WatchedOp {
   plan::OpKey key;
   const OpInfo* info = nullptr;
   TensorList inputs, outputs;                    // of the f32 forward
-  std::vector<DType> input_types, output_types;  // under the precision, of `inputs` and `outputs`
+  std::vector<DType> input_types, output_types;  // of `inputs` and `outputs` under the precision
   std::vector<ScalarOfOp> scalars;
 };
 
-// Of the finite values of a tensor, and zero: low <= 0 <= high.
+// Range of the finite values of a tensor, including zero: low <= 0 <= high.
 struct ValueRange {
   float low = 0.0f, high = 0.0f;
-  float least = 0.0f;  // least magnitude but zero
-  bool finite = true;  // all of them
+  float least = 0.0f;  // smallest non-zero magnitude
+  bool finite = true;  // all values are finite
   bool integral = true;
 
   float amax() const { return std::max(-low, high); }
@@ -47,19 +47,19 @@ struct ValueRange {
 
 class WatchedForward {
  public:
-  // Calls the forward of each phase twice, in f32 and under `plan`. Running statistics are left alone, and
-  // random numbers are theirs to give. Ops that run in one of the two only are left out.
-  WatchedForward(nn::Module& model, const ResolvedPrecision& plan,
+  // Calls the forward of each phase twice, in f32 and under `resolved`. Running statistics are restored;
+  // random numbers are the forward's own. Ops that run in only one of the two are left out.
+  WatchedForward(nn::Module& model, const ResolvedPrecision& resolved,
                  const std::vector<std::function<Tensor()>>& phases);
 
   const std::vector<WatchedOp>& ops() const { return ops_; }
-  // The op that made a tensor, and which of its outputs that is; nullptr: none did.
+  // The op that made a tensor and the index of that output; nullptr: none.
   const WatchedOp* maker_of(const Tensor& tensor) const;
-  // The 16-bit type in which a floating tensor is stored by who makes it or read by who takes it, if any.
+  // The 16-bit type in which a floating tensor is written or read, if any.
   std::optional<DType> stored(const Tensor& tensor) const;
-  // The path of a parameter; "" of another tensor.
+  // The path of a parameter; "" for another tensor.
   std::string parameter(const Tensor& tensor) const;
-  // Scans a floating tensor, once.
+  // Scans a floating tensor (cached).
   const ValueRange& range(const Tensor& tensor) const;
 
  private:
@@ -67,7 +67,7 @@ class WatchedForward {
   static Name name_of(const Tensor& tensor) {
     return {tensor.storage().get(), tensor.offset(), tensor.numel()};
   }
-  void watch(nn::Module& model, const ResolvedPrecision& plan, std::size_t phase,
+  void watch(nn::Module& model, const ResolvedPrecision& resolved, std::size_t phase,
              const std::function<Tensor()>& forward);
 
   std::vector<WatchedOp> ops_;

@@ -14,7 +14,7 @@ bool follows_data(const Op& op) {
   return (op.rule == CastRule::neutral || op.rule == CastRule::widest) && reads_data(op);
 }
 
-// A product whose operands are pinned to 16 bits rounds its result in any case.
+// A product with operands pinned to 16 bits rounds its result anyway.
 bool could_round_early(const Op& op) {
   return may_lower(op) && !op.keeps_output && op.rule != CastRule::banned && !op.pin.operands.value_or(false);
 }
@@ -99,8 +99,8 @@ void GraphEnergy::add_costs(const Graph& graph, const ReaderTable& readers) {
 void GraphEnergy::add_penalty(const Graph& graph, const Penalty& penalty, double lambda) {
   const auto add = [&](int variable, double amount) {
     const double ns = lambda * amount;
-    require(std::abs(ns) < 0x1p60, "plan",
-            "a penalty of {:.3g} ns on one op; take a smaller lambda than {:.3g}", ns, lambda);
+    require(std::abs(ns) < 0x1p60, "plan", "a penalty of {:.3g} ns on one op; use a lambda below {:.3g}", ns,
+            lambda);
     energy_.cost(variable, 0, std::llround(ns));
   };
   for (int i = 0; i < graph.count(); ++i) {

@@ -1,13 +1,13 @@
-// What an assignment may do beside its price: the rules of the ops, and where it may round.
+// Constraints of an assignment: the rules of the ops, and permitted roundings.
 //
-//   product                 out only if operands, and as them where it has one type
-//   neutral, widest         strict: out only if all the data that it reads is
-//   fp32, no data to read   f32: softmax, losses, an embedding
-//   banned                  f32, and so is what it reads: its gradient does not fit 16 bits
-//   round early             instead of any of these, for an op that keeps no output and that only products
-//                           read: out only if all of them have 16-bit operands, who would round it anyway
+//   product                 out only if operands; equal to operands if the product has one type
+//   neutral, widest         strict: out only if all data inputs are
+//   fp32, no data inputs    f32: softmax, losses, an embedding
+//   banned                  f32, inputs included: its gradient does not fit 16 bits
+//   round early             replaces all of these for an op that does not keep its output and is read only by
+//                           products: out only if all of them have 16-bit operands, and would round it anyway
 //
-// In forward, a strict assignment rounds nowhere that autocast (O1) does not, and O1's is one of them.
+// A strict assignment rounds nowhere in forward where autocast (O1) does not; O1's is one of them.
 #pragma once
 
 #include <optional>
@@ -20,7 +20,7 @@ namespace tandem::amp::plan {
 
 enum class Rounding : std::uint8_t {
   strict,
-  free,  // neutral and widest ops whatever they read, as O2 and the colours
+  free,  // neutral and widest ops for any inputs, as in O2 and the policy "colours"
 };
 
 struct Freedom {
@@ -28,31 +28,30 @@ struct Freedom {
   bool round_early = true;
 };
 
-// Something beside time, such as memory or error, with a price. By op, paid when it is 16-bit; what f32 pays
-// is given as its negative. One empty list counts as zeros.
+// A cost besides time, such as memory or error. Per op, paid for 16 bits; a cost of f32 is its negative. One
+// empty list means zeros.
 struct Penalty {
   std::vector<double> operands, out;
 
   double of(const Graph& graph, const Assignment& assignment) const;
 };
 
-// Bytes that 16 bits save, as a penalty.
+// Penalty of minus the bytes that 16 bits save.
 Penalty memory_penalty(const Graph& graph);
-// Squares of errors e, one for each op, that the gradient has with only that op in 16 bits. That squares add
-// up supposes roundings that do not depend on each other.
+// Squares of the gradient's error with only that op in 16 bits, from errors e per op. Adding squares assumes
+// independent roundings.
 Penalty error_penalty(const Graph& graph, const std::vector<double>& errors);
 
 // A graph as an energy: variable i is `out` of op i.
 class GraphEnergy {
  public:
-  // Pins replace what would keep an op from them. `lambda`: ns for a unit of the penalty. Throws
-  // InternalError as check(graph).
+  // Pins override the rules. `lambda`: ns per unit of the penalty. Throws InternalError as check(graph).
   GraphEnergy(const Graph& graph, const Freedom& freedom, const Penalty& penalty = {}, double lambda = 0.0);
 
   const Energy& energy() const { return energy_; }
   Assignment assignment(const Labels& labels) const;
   Labels labels(const Assignment& assignment) const;
-  // Absent when it is not allowed.
+  // Absent for a forbidden assignment.
   std::optional<std::int64_t> of(const Assignment& assignment) const {
     return energy_.of(labels(assignment));
   }
@@ -63,11 +62,11 @@ class GraphEnergy {
   void constrain(const Graph& graph, const ReaderTable& readers, int op, const Freedom& freedom);
   int operands_of(int op) const { return operands_[static_cast<std::size_t>(op)]; }
 
-  std::vector<int> operands_;  // variable of the operands, or −1
+  std::vector<int> operands_;  // variable of the operands, or -1
   Energy energy_;
 };
 
-// Whether `op` rounds early in `assignment`: it is 16-bit, and its rule would not have it so.
+// Whether `op` rounds early in `assignment`: it is 16-bit although its rule says otherwise.
 bool rounds_early(const Graph& graph, const ReaderTable& readers, const Assignment& assignment, int op);
 
 }  // namespace tandem::amp::plan

@@ -13,8 +13,8 @@ constexpr double kNsPerSecond = 1e9;
 constexpr double kOverheadRatio = 4.0;
 
 double moving_ns(const Rates& rates, double bytes) {
-  require(rates.bytes_per_second > 0.0, "plan",
-          "a machine moves more than 0 bytes a second, is said to move {}", rates.bytes_per_second);
+  require(rates.bytes_per_second > 0.0, "plan", "bytes_per_second must be positive, is {}",
+          rates.bytes_per_second);
   return bytes / rates.bytes_per_second * kNsPerSecond;
 }
 
@@ -48,10 +48,10 @@ Graph priced(Graph graph, const Rates& rates) {
     for (std::size_t r = 0; r < op.results.size(); ++r) {
       Result& result = op.results[r];
       if (op.kind == Kind::parameter) {
-        result.storage_ns = 0;  // the master is f32 in any case
+        result.storage_ns = 0;  // the master is f32 anyway
         result.cast_ns = working_copy_ns(rates, result.elements);
       } else {
-        // What the step is given was written before it.
+        // Inputs of the step already exist.
         const bool written = op.kind == Kind::op && !op.view;
         result.storage_ns =
             storage_ns(rates, result.elements, readers[i][r].others, written, result.gradient);

@@ -11,7 +11,7 @@ namespace tandem::amp::plan {
 
 namespace {
 
-// Far beyond every trade, and far below where penalties overflow: all of them together are 2⁵⁰ ns, 13 days.
+// Far above every trade, and far below overflow of penalties: 2⁵⁰ ns, 13 days, for all of them together.
 constexpr double kAllPenalties = 0x1p50;
 
 double largest_lambda(const Penalty& penalty) {
@@ -21,7 +21,7 @@ double largest_lambda(const Penalty& penalty) {
   return sum > 0.0 ? kAllPenalties / sum : 0.0;
 }
 
-// Finds the corners between two, whose slope is the price at which both cost the same.
+// Finds the corners between two trades, at the slope where both cost the same.
 class Hull {
  public:
   Hull(const Graph& graph, const Freedom& freedom, const Penalty& penalty, int most)
@@ -37,7 +37,7 @@ class Hull {
     std::ranges::sort(corners_, [](const Trade& a, const Trade& b) {
       return a.ns != b.ns ? a.ns < b.ns : a.penalty < b.penalty;
     });
-    // Of equal penalties, which only rounding leaves, the faster.
+    // Equal penalties come only from rounding; the faster one stays.
     std::vector<Trade> kept;
     for (Trade& trade : corners_)
       if (kept.empty() || trade.penalty < kept.back().penalty) kept.push_back(std::move(trade));
@@ -57,7 +57,7 @@ class Hull {
     const double lambda = static_cast<double>(low.ns - fast.ns) / (fast.penalty - low.penalty);
     const Trade between = at(lambda);
     if (between.penalty <= low.penalty || between.penalty >= fast.penalty) return;
-    // On the line itself it is no corner; half a ns of rounding for each op is none either.
+    // On the line itself there is no corner, nor within half a ns of rounding per op.
     const double saved =
         lambda * (fast.penalty - between.penalty) - static_cast<double>(between.ns - fast.ns);
     if (saved <= static_cast<double>(graph_.count())) return;
@@ -73,7 +73,7 @@ class Hull {
   std::vector<Trade> corners_;
 };
 
-// Names two ops that a chain of ties joins and that are pinned to different types.
+// Names two ops in a chain of ties that are pinned to different types.
 [[noreturn]] void fail_tied(const Graph& graph) {
   std::vector<int> group(graph.ops.size());
   std::iota(group.begin(), group.end(), 0);
@@ -86,14 +86,16 @@ class Hull {
       const Op &a = graph.ops[i], &b = graph.ops[j];
       if (group[i] != group[j] || a.pin == b.pin) continue;
       throw UserError(
-          "plan", fmt::format("{} and {} have the same types, and are pinned to different ones; pin both, "
-                              "or one of them",
-                              to_string(a.key), to_string(b.key)));
+          "plan",
+          fmt::format("{} and {} must have the same types, but are pinned to different ones; pin both, "
+                      "or one of them",
+                      to_string(a.key), to_string(b.key)));
     }
-  throw InternalError("plan", fmt::format("no assignment of {} ops is allowed", graph.count()));
+  throw InternalError("plan",
+                      fmt::format("no assignment of {} ops satisfies all constraints", graph.count()));
 }
 
-// Whether costs are no reason: a pin, or a rule that leaves nothing to decide.
+// Reasons other than cost: a pin, or a rule without choice.
 std::optional<Why> settled(const Op& op) {
   if (op.pin.operands || op.pin.out) return op.pin.why;
   const bool follows = op.rule == CastRule::neutral || op.rule == CastRule::widest;
@@ -102,7 +104,7 @@ std::optional<Why> settled(const Op& op) {
   return Why::rule;
 }
 
-// What it costs to turn one op to 16 bits and leave the others; absent when that is not allowed.
+// Cost of turning one op alone to 16 bits; absent when forbidden.
 std::optional<std::int64_t> turning(const GraphEnergy& energy, const Assignment& assignment, std::size_t op,
                                     Types types) {
   Assignment other = assignment;
@@ -115,7 +117,7 @@ std::optional<std::int64_t> turning(const GraphEnergy& energy, const Assignment&
 Why why_full(const GraphEnergy& energy, const Graph& graph, const Assignment& assignment, std::size_t index,
              bool by_lists) {
   const Op& op = graph.ops[index];
-  // With its operands: a product whose operands gain may lose with its result, and the other way round.
+  // With its operands: a product whose operands gain may lose with its result, and vice versa.
   std::optional<std::int64_t> least;
   for (const bool operands : {false, true})
     for (const bool out : {false, true}) {

@@ -1,4 +1,4 @@
-// The planner's own policy: the assignment of least cost, found exactly as a minimum cut.
+// Policy "cut": the assignment of least cost, found exactly as a minimum cut.
 #pragma once
 
 #include <vector>
@@ -8,12 +8,12 @@
 
 namespace tandem::amp::plan {
 
-// The cheapest assignment that is allowed; of several the one with the fewest decisions for 16 bits, which
-// every other contains: equal times give f32. More gain on one op takes no other out of 16 bits, and pinning
-// one to f32 brings none in. Throws UserError when ops that are tied are pinned to different types.
+// The cheapest allowed assignment; on ties the one with the fewest 16-bit decisions, which all others
+// contain: equal times give f32. Monotone: more gain on one op moves no other op out of 16 bits, and pinning
+// one to f32 moves none in. Throws UserError when tied ops are pinned to different types.
 Assignment cut(const Graph& graph, const Freedom& freedom = {});
 
-// The same with `lambda` ns for each unit of a penalty.
+// The same with `lambda` ns per unit of a penalty.
 Assignment cut(const Graph& graph, const Freedom& freedom, const Penalty& penalty, double lambda);
 
 // A trade of time for a penalty: memory, or the square of an error.
@@ -23,14 +23,13 @@ struct Trade {
   double penalty = 0.0;
 };
 
-// The corners of the lower hull of (penalty, time), the fastest first: the best for each price of the
-// penalty, exactly. What lies above the hull is not found. At most `most` corners, the first of those that
-// halving meets.
+// Corners of the lower convex hull of (penalty, time), the fastest first: the exact optimum for each price of
+// the penalty. Points above the hull are not found. At most `most` corners, the first found by bisection.
 std::vector<Trade> frontier(const Graph& graph, const Freedom& freedom, const Penalty& penalty,
                             int most = 64);
 
-// Why each op has its types in an assignment, which is a cut's under this freedom, or by_lists: then what no
-// pin and no price decides was decided by rule.
+// The reason for each op's types in an assignment, from a cut under this freedom or from by_lists; there, ops
+// without pin and price are decided by rule.
 std::vector<Why> reasons(const Graph& graph, const Assignment& assignment, const Freedom& freedom,
                          bool by_lists = false);
 

@@ -38,19 +38,19 @@ void Energy::tie(int u, int v) {
 }
 
 void Energy::down_cast(int of, std::vector<int> users, std::int64_t ns) {
-  ensure(ns >= 0, "plan", "a cast costs {} ns, expected no less than 0", ns);
+  ensure(ns >= 0, "plan", "a cast costs {} ns, expected at least 0", ns);
   if (!users.empty() && ns > 0) casts_.push_back({of, std::move(users), ns, true});
 }
 
 void Energy::up_cast(int of, std::vector<int> users, std::int64_t ns) {
-  ensure(ns >= 0, "plan", "a cast costs {} ns, expected no less than 0", ns);
+  ensure(ns >= 0, "plan", "a cast costs {} ns, expected at least 0", ns);
   if (!users.empty() && ns > 0 && of != kFull) casts_.push_back({of, std::move(users), ns, false});
 }
 
 void Energy::table(const Table& table) {
   ensure(table.f32_f32 + table.low_low <= table.f32_low + table.low_f32, "plan",
-         "costs {} {} / {} {} of two variables reward differing types: no cut has them", table.f32_f32,
-         table.f32_low, table.low_f32, table.low_low);
+         "costs {} {} / {} {} of two variables reward differing types: no cut can express them",
+         table.f32_f32, table.f32_low, table.low_f32, table.low_low);
   tables_.push_back(table);
 }
 
@@ -76,8 +76,8 @@ std::optional<std::int64_t> Energy::of(const Labels& labels) const {
   return sum;
 }
 
-// The network of an energy: a node for each variable, one for each cast, then source and sink. An arc's
-// capacity is paid when its tail is on the source's side, 16 bits, and its head is not.
+// Network of an energy: a node per variable and per cast, then source and sink. An arc's capacity is paid
+// when its tail is on the source's side (16 bits) and its head is not.
 class EnergyNetwork {
  public:
   explicit EnergyNetwork(const Energy& energy) : energy_(energy), costs_(energy.costs_) {
@@ -101,7 +101,7 @@ class EnergyNetwork {
 
   std::optional<Labels> cut() {
     if (energy_.contradicts_ || forced_apart()) return std::nullopt;
-    // Every finite cut costs less, and there is one.
+    // Every finite cut costs less, and one exists.
     const std::int64_t infinite = total_ + 1;
     for (const auto& [u, v] : must_) arcs_.push_back({u, v, infinite});
     const FlowCut found = minimum_cut(sink_ + 1, arcs_, source_, sink_);
@@ -114,18 +114,18 @@ class EnergyNetwork {
     if (capacity == 0) return;
     arcs_.push_back({from, to, capacity});
     require(!__builtin_add_overflow(total_, capacity, &total_) && total_ < kMost, "plan",
-            "costs add up to more than 2^62 ns, about 146 years; look for a wrong time among them");
+            "costs sum to more than 2^62 ns, about 146 years; look for a wrong time among them");
   }
 
-  // u and v take the differences along one value of the other; what is left is paid for v = 1 with u = 0.
+  // u and v take the differences along one value of the other; the rest is paid for v = 1 with u = 0.
   void add(const Energy::Table& table) {
     costs_[static_cast<std::size_t>(table.u)].low += table.low_f32 - table.f32_f32;
     costs_[static_cast<std::size_t>(table.v)].low += table.low_low - table.low_f32;
     add(table.v, table.u, table.f32_low + table.low_f32 - table.f32_f32 - table.low_low);
   }
 
-  // A user in 16 bits forces the node of a down-cast to the source's side; an f32 one that of an up-cast to
-  // the sink's. Otherwise the node takes the side where nothing is paid.
+  // A 16-bit user forces the node of a down-cast to the source's side, an f32 user that of an up-cast to the
+  // sink's. Otherwise the node takes the free side.
   void add(const Energy::Cast& cast, int node) {
     const int of = cast.of == Energy::kFull ? sink_ : cast.of;
     if (cast.down) {
@@ -137,7 +137,7 @@ class EnergyNetwork {
       must_.push_back(cast.down ? std::pair(user, node) : std::pair(node, user));
   }
 
-  // Whether what is fixed to 1 implies something that is fixed to 0.
+  // Whether a variable fixed to 1 implies one fixed to 0.
   bool forced_apart() const {
     std::vector<std::vector<int>> next(static_cast<std::size_t>(sink_ + 1));
     for (const auto& [u, v] : must_) next[static_cast<std::size_t>(u)].push_back(v);

@@ -1,13 +1,12 @@
-// Costs of binary variables that a minimum cut minimises exactly.
+// Energies: costs of binary variables that a minimum cut minimises exactly.
 //
-// A variable is 1 for 16 bits, on the source's side, and 0 for f32. Terms are a cost for each value; u = 1
-// only if v = 1; a cast that is paid once for all who ask for it; and any table of two variables that a cut
-// can express. Two labels and casts that cost no less than nothing make it exact (project selection: Picard
-// 1976; Kolmogorov and Zabih 2004): every assignment extends to a cut of its cost, and every finite cut is
-// one.
+// A variable is 1 for 16 bits (source side) and 0 for f32. Terms: a cost per value; u = 1 only if v = 1; a
+// cast paid once for all its users; any table of two variables that a cut can express. Two labels and
+// non-negative casts make the cut exact (project selection: Picard 1976; Kolmogorov and Zabih 2004): every
+// assignment extends to a cut of its cost, and every finite cut is one.
 //
-// Of several minima the one with the fewest ones is found, which is contained in every other. It depends
-// neither on the solver nor on how variables are numbered.
+// Of several minima, the one with the fewest ones is found, which all others contain. It is independent of
+// the solver and of the numbering of variables.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +21,12 @@ using Labels = std::vector<bool>;
 // Nanoseconds throughout.
 class Energy {
  public:
-  static constexpr int kFull = -1;  // in the place of a variable: always f32
+  static constexpr int kFull = -1;  // instead of a variable: always f32
 
   // Cost of two variables by their values.
   struct Table {
     int u = 0, v = 0;
-    std::int64_t f32_f32 = 0, f32_low = 0, low_f32 = 0, low_low = 0;  // u's first
+    std::int64_t f32_f32 = 0, f32_low = 0, low_f32 = 0, low_low = 0;  // u's value first
   };
 
   explicit Energy(int variables);
@@ -42,10 +41,10 @@ class Energy {
   void down_cast(int of, std::vector<int> users, std::int64_t ns);
   // ns is paid once when `of` is 1 and any of `users` is 0.
   void up_cast(int of, std::vector<int> users, std::int64_t ns);
-  // Throws InternalError unless f32_f32 + low_low <= f32_low + low_f32: no cut has such a table's costs.
+  // Throws InternalError unless f32_f32 + low_low <= f32_low + low_f32: a cut cannot express other tables.
   void table(const Table& table);
 
-  // Absent when the labels break an implication or what is fixed.
+  // Absent when the labels break an implication or a fixed value.
   std::optional<std::int64_t> of(const Labels& labels) const;
 
  private:
@@ -74,8 +73,7 @@ struct Minimum {
   std::int64_t ns = 0;
 };
 
-// Absent when what is fixed contradicts the implications. Throws UserError when costs add up to 2⁶² ns or
-// more.
+// Absent when fixed values contradict the implications. Throws UserError when costs sum to 2⁶² ns or more.
 std::optional<Minimum> minimum(const Energy& energy);
 
 }  // namespace tandem::amp::plan

@@ -33,22 +33,22 @@ void check_reads(const Graph& graph, int index) {
 
 void check_op(const Op& op) {
   const std::string name = to_string(op.key);
-  ensure(op.kind == Kind::op || op.reads.empty(), "plan", "{} is no op and reads {} tensors", name,
+  ensure(op.kind == Kind::op || op.reads.empty(), "plan", "{} is not an op and reads {} tensors", name,
          op.reads.size());
   ensure(!op.view || (op.kind == Kind::op && !is_product(op) && !op.reads.empty()), "plan",
-         "{} is a view, and no op that reads what it is a view of", name);
+         "{} is a view, but not an op that reads its base", name);
   ensure(!op.view || (!op.fetched && op.pin == Pin{}), "plan",
-         "{} is a view and is pinned or fetched, which what it is a view of should be", name);
+         "{} is a view and is pinned or fetched; pin or fetch its base", name);
   ensure(op.ns.f32 >= 0 && op.ns.low >= 0 && op.kept_bytes >= 0, "plan",
-         "{} takes {} and {} ns and keeps {} bytes, expected no negative ones", name, op.ns.f32, op.ns.low,
+         "{} takes {} and {} ns and keeps {} bytes, expected no negative values", name, op.ns.f32, op.ns.low,
          op.kept_bytes);
   for (const Result& result : op.results)
     ensure(result.elements >= 0 && result.storage_ns >= 0 && result.cast_ns >= 0 && result.kept_bytes >= 0,
-           "plan", "{} has a result of {} elements, {} and {} ns, {} bytes, expected no negative ones", name,
-           result.elements, result.storage_ns, result.cast_ns, result.kept_bytes);
+           "plan", "{} has a result of {} elements, {} and {} ns, {} bytes, expected no negative values",
+           name, result.elements, result.storage_ns, result.cast_ns, result.kept_bytes);
 }
 
-// False when anything but a product reads it.
+// False when another op than a product reads it.
 bool add_products(const ReaderTable& readers, int op, std::vector<int>& products) {
   for (const Readers& result : readers[static_cast<std::size_t>(op)]) {
     if (result.others > 0) return false;
@@ -81,7 +81,7 @@ void check(const Graph& graph) {
   const int count = graph.count();
   for (int i = 0; i < count; ++i) {
     const Op& op = graph.at(i);
-    ensure(keys.emplace(op.key.path, op.key.op, op.key.call).second, "plan", "{} stands twice in the graph",
+    ensure(keys.emplace(op.key.path, op.key.op, op.key.call).second, "plan", "{} occurs twice in the graph",
            to_string(op.key));
     check_reads(graph, i);
     check_op(op);
@@ -96,7 +96,7 @@ void check(const Graph& graph, const Assignment& assignment) {
   for (std::size_t i = 0; i < graph.ops.size(); ++i) {
     const Op& op = graph.ops[i];
     ensure(is_product(op) || !assignment[i].operands, "plan",
-           "{} is no product, and its operands have a type", to_string(op.key));
+           "{} is not a product, but its operands have a type", to_string(op.key));
     const int root = root_of(graph, static_cast<int>(i));
     ensure(assignment[i].out == assignment[static_cast<std::size_t>(root)].out, "plan",
            "{} is a view of {} and has another type", to_string(op.key), to_string(graph.at(root).key));

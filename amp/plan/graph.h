@@ -1,12 +1,11 @@
-// The graph of a step as the planner sees it: which op reads what, by which rule, at which price; no tensors.
+// Graph: a step for the planner: ops with their reads, cast rules and prices; no tensors.
 //
-// Two binary decisions are taken, 1 meaning 16 bits: the type that the results of an op are stored in, and,
-// for products (rule `lower`), the type that their operands are multiplied in. The kernels of all other ops
-// read either type, so nothing but products needs a cast. Backward has the types of forward: one decision
-// carries both directions.
+// Two binary decisions are taken per op, 1 meaning 16 bits: the storage type of its results, and, for
+// products (rule `lower`), the type of their operands. Kernels of all other ops read either type, so only
+// products need casts. Backward has the types of forward: one decision covers both directions.
 //
-// Everything in amp/plan/ is a pure function of its arguments. Ops are numbered in the order of forward, and
-// what has to be chosen among equals is the first in that order.
+// Everything in amp/plan/ is a pure function of its arguments. Ops are numbered in the order of forward; ties
+// are resolved in favour of the first.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +18,16 @@
 
 namespace tandem::amp::plan {
 
-// What a call of an op is known by.
+// Identity of an op's call.
 struct OpKey {
-  std::string path;  // of the module that calls it; "loss" outside of the model
-  std::string op;    // its name; "" of an input of the step and of a parameter, which `path` names
-  int call = 0;      // calls of that op by that module are counted from 0 in each forward
+  std::string path;  // of the calling module; "loss" outside the model
+  std::string op;    // name; "" for inputs of the step and parameters, which `path` names
+  int call = 0;      // number of the call of that op by that module, from 0 in each forward
 
   bool operator==(const OpKey&) const = default;
 };
 
-// "layer1.0.conv1 conv2d"; from the second call on "layer1.0.conv1 conv2d #1"; of a parameter its path.
+// "layer1.0.conv1 conv2d"; from the second call on "layer1.0.conv1 conv2d #1"; for a parameter its path.
 std::string to_string(const OpKey& key);
 
 enum class Kind : std::uint8_t {
@@ -37,27 +36,27 @@ enum class Kind : std::uint8_t {
   parameter,  // an f32 master; cast to 16 bits it is a working copy, made once a step
 };
 
-// Nanoseconds of a step.
+// Nanoseconds per step.
 struct Price {
   std::int64_t f32 = 0, low = 0;
 
   bool operator==(const Price&) const = default;
 };
 
-// A floating tensor that an op makes.
+// A floating output of an op.
 struct Result {
   std::int64_t elements = 0;
   bool gradient = true;         // backward computes its gradient
-  std::int64_t storage_ns = 0;  // more time in f32 than in 16 bits, of whoever writes it or, products
-                                // apart, reads it, in both directions
-  std::int64_t cast_ns = 0;     // one cast of it to the other type, of its gradient included
-  std::int64_t kept_bytes = 0;  // more that is kept for backward when it is f32
-  int other_reads = 0;          // by what is no op of the graph, and takes either type
+  std::int64_t storage_ns = 0;  // extra time in f32 of its writer and of its readers except products, in both
+                                // directions
+  std::int64_t cast_ns = 0;     // one cast to the other type, including its gradient
+  std::int64_t kept_bytes = 0;  // extra bytes in f32 that are kept for backward
+  int other_reads = 0;          // by readers outside the graph, which take either type
 
   bool operator==(const Result&) const = default;
 };
 
-// A floating tensor that an op reads: result `result` of op `op`, which comes earlier.
+// A floating input of an op: result `result` of the earlier op `op`.
 struct Read {
   int op = -1, result = 0;
   Role role = Role::data;
@@ -65,15 +64,15 @@ struct Read {
   bool operator==(const Read&) const = default;
 };
 
-// Why an op has the types that it has.
+// Reason for an op's types.
 enum class Why : std::uint8_t {
   gain,         // 16 bits are faster
-  loss,         // 16 bits are slower, by itself or with the casts that they take
-  rule,         // its cast rule, or that of a policy which asks for no price
+  loss,         // 16 bits are slower, alone or with their casts
+  rule,         // its cast rule, or a policy without prices
   must,         // the user pinned it
   strict,       // it would round where autocast does not
-  round_early,  // 16 bits at no price: only products read it, all of them in 16 bits
-  accuracy,     // the search found it to spoil the gradient
+  round_early,  // 16 bits for free: only products read it, all of them in 16 bits
+  accuracy,     // the search found that it degrades the gradient
   tie,          // 16 bits gain nothing
 };
 
@@ -81,7 +80,7 @@ enum class Why : std::uint8_t {
 const char* name_of(Why why);
 std::optional<Why> why_from_name(std::string_view name);
 
-// Decisions that are taken before any policy is asked.
+// Decisions taken before any policy.
 struct Pin {
   std::optional<bool> operands, out;  // true: 16 bits
   Why why = Why::must;
@@ -96,20 +95,19 @@ struct Op {
   OpKind op_kind = OpKind::other;
   std::vector<Read> reads;
   std::vector<Result> results;  // all of one type
-  // Of a product: forward and both gradients with operands of that type and a 16-bit result. Of anything else
-  // only `f32` counts: what it takes apart from the storage of what it reads and writes.
+  // Of a product: forward and both gradients with operands of that type and a 16-bit result. Of other ops
+  // only `f32` counts: time besides the storage of inputs and outputs.
   Price ns;
-  // Of a product: what operands of 16 bits with an f32 result take more than both of their prices say, which
-  // is low's and storage_ns.
+  // Of a product: extra time of 16-bit operands with an f32 result, beyond low's price and storage_ns.
   std::int64_t widening_ns = 0;
-  std::int64_t kept_bytes = 0;  // of a product: more that it keeps of its operands when they are f32
+  std::int64_t kept_bytes = 0;  // of a product: extra bytes kept for backward with f32 operands
   double pad_value = 0.0;       // of `pad`
-  bool capable = true;          // has a 16-bit kernel worth having
+  bool capable = true;          // has a useful 16-bit kernel
   bool keeps_output = false;    // backward needs its result: softmax, exp, sigmoid
   bool fetched = false;         // its result leaves the step, in f32
-  bool one_type = false;        // of a product: its results have the type of its operands (lstm, gru, rnn)
-  // Its results lie in the memory of its first read, or are its values moved (reshape, permute, slice), and
-  // have its type: what pins or fetches it does so to what it is a view of.
+  bool one_type = false;        // product whose results have the type of its operands (lstm, gru, rnn)
+  // Its results share the memory of its first read, or are its moved values (reshape, permute, slice), and
+  // have its type. Pins and fetches belong to that base.
   bool view = false;
   Pin pin;
 
@@ -118,53 +116,52 @@ struct Op {
 
 struct Graph {
   std::vector<Op> ops;
-  std::vector<std::pair<int, int>> ties;  // ops that have the same types
+  std::vector<std::pair<int, int>> ties;  // pairs of ops with the same types
 
   const Op& at(int op) const { return ops[static_cast<std::size_t>(op)]; }
   int count() const { return static_cast<int>(ops.size()); }
   bool operator==(const Graph&) const = default;
 };
 
-// What is decided of one op; false: f32. Only products have operands.
+// Decision about one op; false: f32. Only products have operands.
 struct Types {
   bool operands = false, out = false;
 
   bool operator==(const Types&) const = default;
 };
-using Assignment = std::vector<Types>;  // of every op of a graph
+using Assignment = std::vector<Types>;  // one per op of a graph
 
-// Throws InternalError for a graph that no trace makes: reads of later ops or of results that are not there,
-// an op twice under one key, negative prices, a source that reads; a view that is a product, reads nothing,
-// is pinned or fetched.
+// Throws InternalError for an invalid graph: reads of later ops or of missing results, a key that occurs
+// twice, negative prices, a source that reads; a view that is a product, reads nothing, is pinned or fetched.
 void check(const Graph& graph);
-// And for an assignment that is not of this graph: another length, operands of what is no product, a view
-// with another type than what it is a view of.
+// The same for an assignment that does not fit the graph: another length, operands of a non-product, a view
+// whose type differs from its base.
 void check(const Graph& graph, const Assignment& assignment);
 
 inline bool is_product(const Op& op) { return op.kind == Kind::op && op.rule == CastRule::lower; }
 bool reads_data(const Op& op);  // at least one read is not `keep`
-// Whether a policy may give it 16 bits: an op with a 16-bit kernel, not pinned to f32, not fetched, that
-// computes in types at all. Views and rules are the policy's to look at.
+// Whether a policy may lower it: an op with a 16-bit kernel and a type, not pinned to f32 and not fetched.
+// The policy checks views and rules.
 bool may_lower(const Op& op);
-// The op whose memory the results of `op` lie in: itself, unless it is a view.
+// The op that owns the memory of `op`'s results: itself, or the base of a view.
 int root_of(const Graph& graph, int op);
-// Gives every view the type of what it is a view of.
+// Gives every view the type of its base.
 void follow_roots(const Graph& graph, Assignment& assignment);
 
-// Who reads one result. A view that reads it is a result of its own, with its own readers.
+// Readers of one result. A reading view is a result with its own readers.
 struct Readers {
-  std::vector<int> products;  // that multiply it: an entry for each read
+  std::vector<int> products;  // products that read it, one entry per read
   std::vector<int> views;
-  int others = 0;  // reads that take either type
+  int others = 0;  // reads that accept either type
 };
 
 using ReaderTable = std::vector<std::vector<Readers>>;  // by op and result
 ReaderTable readers_of(const Graph& graph);
-// The products that read results of `op` or views of them, in order and each once, if nothing else does and
-// there is one; else none.
+// The products that read results of `op` or its views, in order and without repeats, if there are any and no
+// other readers; else none.
 std::vector<int> only_products(const Graph& graph, const ReaderTable& readers, int op);
 
-// The ops that read data of each op, and that each reads data of; in order and each once.
+// The ops whose data each op reads, and those that read its data; in order and without repeats.
 struct Neighbours {
   std::vector<std::vector<int>> before, after;
 };

@@ -1,4 +1,4 @@
-// The only file that includes Boost.Graph, which takes the compiler seconds.
+// The only file that includes Boost.Graph, which takes seconds to compile.
 #include "amp/plan/max_flow.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ using FlowGraph = boost::compressed_sparse_row_graph<boost::directedS, boost::no
                                                      boost::no_property, std::size_t, std::size_t>;
 using FlowEdge = boost::graph_traits<FlowGraph>::edge_descriptor;
 
-// Every arc and its reverse, which carries what the arc's flow can give back.
+// Every arc and its reverse, whose capacity is the arc's flow.
 class Network {
  public:
   Network(int nodes, std::span<const Arc> arcs) : capacity_(2 * arcs.size()), residual_(2 * arcs.size()) {
@@ -52,14 +52,14 @@ class Network {
     const auto by_edge = [&](auto& values) {
       return boost::make_iterator_property_map(values.begin(), boost::get(boost::edge_index, graph_));
     };
-    // Named parameters of this function were broken (boostorg/graph#60), and so are its colours (#185).
+    // Named parameters of this function were broken (boostorg/graph#60), and so are its colour maps (#185).
     return boost::boykov_kolmogorov_max_flow(graph_, by_edge(capacity_), by_edge(residual_),
                                              by_edge(reverse_), boost::get(boost::vertex_index, graph_),
                                              static_cast<std::size_t>(source),
                                              static_cast<std::size_t>(sink));
   }
 
-  // By edges that can take more.
+  // Follows edges with residual capacity.
   std::vector<bool> reached_from(int source) const {
     std::vector<bool> seen(boost::num_vertices(graph_));
     std::vector<std::size_t> due{static_cast<std::size_t>(source)};

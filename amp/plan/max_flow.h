@@ -1,4 +1,4 @@
-// The minimum cut of a network, by Boykov and Kolmogorov's algorithm (Boost.Graph).
+// Minimum cut of a network by Boykov and Kolmogorov's algorithm (Boost.Graph).
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,13 @@ struct Arc {
 
 struct FlowCut {
   std::int64_t flow = 0;
-  // The nodes that the residual network reaches from the source: the intersection of the source sides of all
-  // minimum cuts, whichever maximum flow was found.
+  // Nodes that the residual network reaches from the source: the intersection of the source sides of all
+  // minimum cuts, for any maximum flow.
   std::vector<bool> source_side;
 };
 
-// Nodes are 0 … nodes - 1; `source` and `sink` are two of them. Capacities add up to less than 2⁶². Several
-// arcs between two nodes are as one. Time grows with the arcs: about 20 ms for the graph of 10,000 ops (Zen
-// 5, busy).
+// Nodes are 0 … nodes - 1, including `source` and `sink`. Capacities sum to less than 2⁶². Parallel arcs add
+// up. Time grows with the arcs: about 20 ms for the graph of 10,000 ops (Zen 5, busy).
 FlowCut minimum_cut(int nodes, std::span<const Arc> arcs, int source, int sink);
 
 }  // namespace tandem::amp::plan

@@ -18,9 +18,9 @@ bool grows_from(const Op& op, const std::vector<bool>& low) {
   return !op.reads.empty() && is_low(op.reads.front());
 }
 
-// Ops come after what they read, so that one pass finds all; `keep` is asked of each candidate.
-std::vector<bool> grown(const Graph& graph,
-                        const std::function<bool(std::vector<bool>& low, std::size_t op)>& keep) {
+// Ops come after their inputs, so one pass finds all; `keep` decides about each candidate.
+std::vector<bool> spread(const Graph& graph,
+                         const std::function<bool(std::vector<bool>& low, std::size_t op)>& keep) {
   std::vector<bool> low(graph.ops.size());
   for (std::size_t i = 0; i < graph.ops.size(); ++i) {
     const Op& op = graph.ops[i];
@@ -33,7 +33,7 @@ std::vector<bool> grown(const Graph& graph,
 }
 
 std::int64_t total(const Graph& graph, const std::vector<bool>& low) {
-  return predict(graph, painted_types(graph, low)).total();
+  return predict(graph, allowed_types(graph, low)).total();
 }
 
 }  // namespace
@@ -45,12 +45,12 @@ bool grows(const Op& op) {
 }
 
 std::vector<bool> pai_policy(const Graph& graph) {
-  return grown(graph, [](std::vector<bool>&, std::size_t) { return true; });
+  return spread(graph, [](std::vector<bool>&, std::size_t) { return true; });
 }
 
 std::vector<bool> priced_growth(const Graph& graph) {
-  return grown(graph, [&](std::vector<bool>& low, std::size_t op) {
-    // A view has no price, and the type of what it is a view of in any case.
+  return spread(graph, [&](std::vector<bool>& low, std::size_t op) {
+    // A view has no price, and always the type of its base.
     if (graph.ops[op].view) return true;
     const std::int64_t before = total(graph, low);
     low[op] = true;

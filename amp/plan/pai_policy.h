@@ -1,5 +1,5 @@
-// Growth, the policy of Alibaba PAI (tensorflow/tensorflow#25381): 16 bits spread from the products
-// downstream, through ops that are on a white list, and nowhere else.
+// Policy "growth" of Alibaba PAI (tensorflow/tensorflow#25381): 16 bits spread from the products downstream,
+// only through ops on an allow list.
 #pragma once
 
 #include <vector>
@@ -9,15 +9,15 @@
 namespace tandem::amp::plan {
 
 // Batch norm, sums, maxima, ReLU and the like (`folds`), and views. A sum grows from any of its operands,
-// everything else from its first. Gradients have forward's types, and what unscales them lies in the update:
-// growth needs no stop.
+// other ops from their first. Gradients have the types of forward, and unscaling is part of the update, so
+// growth needs no stop there.
 bool grows(const Op& op);
 
-// The least set with every product that may be in 16 bits, what is pinned to them, and what grows from these.
+// The smallest set with every product that may be 16-bit, all ops pinned to 16 bits, and their growth.
 std::vector<bool> pai_policy(const Graph& graph);
 
-// With prices, as PAI's cost step has it: in the order of forward an op is kept when its time in 16 bits and
-// its new casts are less than its f32 time, all earlier decisions being as they are.
+// With prices, as PAI's cost step: in the order of forward an op is kept when its 16-bit time plus its new
+// casts is less than its f32 time, given all earlier decisions.
 std::vector<bool> priced_growth(const Graph& graph);
 
 }  // namespace tandem::amp::plan

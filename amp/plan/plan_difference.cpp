@@ -19,7 +19,7 @@ using Key = std::tuple<std::string, std::string, int>;
 
 Key key_of(const OpKey& key) { return {key.path, key.op, key.call}; }
 
-// "bf16 → bf16" of operands and result.
+// Types of operands and result: "bf16 → bf16".
 std::string types_text(const PrecisionPlan::PlannedOp& op) {
   if (!op.operands) return std::string(name_of(op.out));
   return fmt::format("{} in {}", name_of(op.out), name_of(*op.operands));
@@ -52,7 +52,7 @@ void compare(const PrecisionPlan::PlannedOp& a, const PrecisionPlan::PlannedOp& 
 }  // namespace
 
 std::vector<PlanChange> differences(const PrecisionPlan& first, const PrecisionPlan& second) {
-  std::map<Key, const PrecisionPlan::PlannedOp*> left;  // of the second
+  std::map<Key, const PrecisionPlan::PlannedOp*> left;  // of the second plan
   for (const auto& op : second.ops) left.emplace(key_of(op.key), &op);
   std::vector<PlanChange> changes;
   for (const auto& op : first.ops) {

@@ -23,7 +23,7 @@ constexpr files::JsonLimits kPlanLimits{.depth = 8, .keys = 10'000, .items = 1'0
 constexpr std::int64_t kLongest = std::int64_t{1} << 53;  // ns and counts: exact in every reader of JSON
 constexpr std::size_t kShown = 60;                        // bytes of a value in a message
 
-// A value of the file with its place: "ops[3].ns".
+// A value of the file with its place, e.g. "ops[3].ns".
 class Place {
  public:
   Place(const std::string& file, const Json& json, std::string path = "")
@@ -37,7 +37,7 @@ class Place {
     throw UserError(file_, fmt::format("{}{}{}", path_, path_.empty() ? "" : ": ", what));
   }
 
-  // An object with these keys, of which all but the last `optional` must be there.
+  // An object with these keys; only the last `optional` may be missing.
   void require_keys(const std::vector<std::string>& keys, std::size_t optional = 0) const {
     if (!json_.is_object()) expect("an object");
     for (const auto& [key, value] : json_.items())
@@ -107,8 +107,6 @@ class Place {
   const Json& json_;
   std::string path_;
 };
-
-// ---- Reading
 
 OpKey read_key(const Place& place) {
   const std::vector<Place> items = place.items();
@@ -187,19 +185,19 @@ ArmTimes read_arms(const Place& place) {
 }
 
 void read_version(const Place& place) {
-  if (!place.has("tandem_plan")) place.fail("is no plan: it has no key \"tandem_plan\"");
+  if (!place.has("tandem_plan")) place.fail("is not a plan: it has no key \"tandem_plan\"");
   if (place["tandem_plan"].count() != PrecisionPlan::kVersion)
     place["tandem_plan"].fail(
-        fmt::format("version {} is not known, only {}; make it again: tandem plan CONFIG",
+        fmt::format("version {} is unknown, expected {}; make it again: tandem plan CONFIG",
                     place["tandem_plan"].count(), PrecisionPlan::kVersion));
 }
 
-// Every op once, and casts of these or of what the step is given.
+// Checks that ops are unique, and that casts refer to them or to inputs of the step.
 void check_keys(const PrecisionPlan& plan, const Place& place) {
   std::set<std::tuple<std::string, std::string, int>> keys;
   for (const auto& op : plan.ops)
     if (!keys.emplace(op.key.path, op.key.op, op.key.call).second)
-      place["ops"].fail(fmt::format("{} stands twice", printable(to_string(op.key))));
+      place["ops"].fail(fmt::format("{} occurs twice", printable(to_string(op.key))));
   for (const auto& cast : plan.casts)
     if (!cast.of.op.empty() && !keys.contains({cast.of.path, cast.of.op, cast.of.call}))
       place["casts"].fail(fmt::format("{} is not among the ops", printable(to_string(cast.of))));
@@ -207,7 +205,7 @@ void check_keys(const PrecisionPlan& plan, const Place& place) {
     place["model"]["ops"].fail(fmt::format("is {}, and the plan has {}", plan.model.ops, plan.ops.size()));
 }
 
-// What the phases of a step share.
+// The part shared by all phases of a step.
 PrecisionPlan read_shared(const Place& place) {
   PrecisionPlan plan;
   const std::string low = place["dtype"].one_of(std::vector<std::string>{"f16", "bf16"});
@@ -219,7 +217,7 @@ PrecisionPlan read_shared(const Place& place) {
   return plan;
 }
 
-// And what each has of its own.
+// The part of each phase.
 PrecisionPlan read_phase(const Place& place, PrecisionPlan plan) {
   place["model"].require_keys({"digest", "ops", "phase"});
   plan.model = {place["model"]["digest"].text(), place["model"]["ops"].count(),
@@ -243,15 +241,13 @@ PhasePlans read_phases(const Place& place) {
     phases.push_back(read_phase(phase, shared));
     const std::string& name = phases.back().model.phase;
     if (std::ranges::count(phases, name, [](const auto& plan) { return plan.model.phase; }) > 1)
-      phase["model"]["phase"].fail(fmt::format("{} stands twice", shortened(printable(name), kShown)));
+      phase["model"]["phase"].fail(fmt::format("{} occurs twice", shortened(printable(name), kShown)));
   }
   if (phases.size() < 2)
     place["phases"].fail(fmt::format(
-        "has {}, expected two or more: what a single phase has stands without \"phases\"", phases.size()));
+        "has {}, expected at least two: a single phase is written without \"phases\"", phases.size()));
   return phases;
 }
-
-// ---- Writing
 
 Json to_json(const OpKey& key) { return Json::array({key.path, key.op, key.call}); }
 
@@ -300,7 +296,7 @@ Json to_json(const PrecisionPlan::Machine& machine) {
           {"flops", machine.flops}};
 }
 
-// A list with an item a line.
+// A list with one item per line.
 template <class Items, class ToJson>
 std::string lines_of(const char* name, const Items& items, ToJson&& to_json_of) {
   std::string text = fmt::format(" \"{}\": [", name);

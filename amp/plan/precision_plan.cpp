@@ -29,7 +29,7 @@ bool rounds_results(const Graph& graph, const Assignment& assignment, std::size_
   });
 }
 
-// All casts, those of results that are rounded as they are stored included.
+// All casts, including rounding in stores.
 std::vector<PrecisionPlan::Cast> casts_of(const Graph& graph, const Assignment& assignment, DType low,
                                           bool share) {
   std::vector<PrecisionPlan::Cast> casts;
@@ -110,12 +110,13 @@ Assignment assignment_of(const PrecisionPlan& plan, const Graph& graph, std::str
   Assignment assignment;
   std::size_t next = 0;
   for (const Op& op : graph.ops) {
-    Types types{.operands = false, .out = op.pin.out.value_or(false)};  // of what the step is given
+    Types types{.operands = false, .out = op.pin.out.value_or(false)};  // of inputs of the step
     if (op.kind == Kind::op) {
       const PrecisionPlan::PlannedOp& entry = plan.ops[next++];
       require(entry.operands.has_value() == is_product(op), "plan",
-              "{} {} operands in {}, and is {} in this model; {}", to_string(op.key),
-              entry.operands ? "has" : "has no", file, is_product(op) ? "a product" : "none", kAgain);
+              "{} {} operands in {}, but is {} in this model; {}", to_string(op.key),
+              entry.operands ? "has" : "has no", file, is_product(op) ? "a product" : "not a product",
+              kAgain);
       types = {.operands = entry.operands.value_or(DType::f32) != DType::f32, .out = entry.out != DType::f32};
     }
     assignment.push_back(types);

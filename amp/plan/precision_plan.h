@@ -1,5 +1,5 @@
-// A plan: what was decided for every op of a model, why, at which prices, and where. What a file holds
-// (amp/plan/plan_file.h) and what a run follows.
+// Precision plan: the types of every op of a model, with reasons, prices and origin. Stored in a file
+// (amp/plan/plan_file.h) and followed by a run.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@
 
 namespace tandem::amp::plan {
 
-// Nanoseconds of a step under each of the arms that are compared; absent where nobody knows.
+// Nanoseconds per step under each compared variant; absent if unknown.
 struct ArmTimes {
   std::optional<std::int64_t> f32, rules, low, plan;
 
@@ -39,11 +39,11 @@ std::optional<How> how_from_name(std::string_view name);
 struct PrecisionPlan {
   static constexpr int kVersion = 1;
 
-  // Plans of another model do not apply. With other shapes or on another machine prices are stale, and types
-  // hold.
+  // A plan applies only to its own model. With other shapes or on another machine its prices are stale, but
+  // its types remain valid.
   struct Model {
     std::string digest;
-    std::int64_t ops = 0;  // as many as in `ops`
+    std::int64_t ops = 0;  // number of entries in `ops`
     std::string phase = "train";
     bool operator==(const Model&) const = default;
   };
@@ -57,20 +57,20 @@ struct PrecisionPlan {
     std::map<std::string, std::string> libraries;  // with their versions
     double bytes_per_second = 0.0;
     std::int64_t launch_ns = 0;
-    std::map<std::string, double> flops;  // a second, by type
+    std::map<std::string, double> flops;  // per second, by type
     bool operator==(const Machine&) const = default;
   };
   struct Policy {
     std::string name;  // of kPolicies
     Rounding rounding = Rounding::strict;
-    std::vector<std::pair<std::string, DType>> must;  // in order: the later counts
+    std::vector<std::pair<std::string, DType>> must;  // in order: the last match wins
     double lambda = 0.0;
     std::int64_t dead_band_ns = 0;
     bool operator==(const Policy&) const = default;
   };
-  static constexpr int kMostExponent = 127;  // of a loss scale, and the least is its negative
-  // log₂ of loss scales: that to start with, and the lowest and the highest that fit all layers
-  // (amp/calibration.h). Of plans whose configuration asks for a calibrated one.
+  static constexpr int kMostExponent = 127;  // of a loss scale; the minimum is its negative
+  // log₂ of loss scales: initial, and lowest and highest that fit all layers (amp/calibration.h). Present if
+  // the configuration asks for a calibrated scale.
   struct Scale {
     int start = 0;
     std::array<int, 2> window{};
@@ -98,7 +98,7 @@ struct PrecisionPlan {
   Model model;
   Shapes shapes;
   DType dtype = DType::bf16;  // the 16-bit type
-  bool share = true;          // a cast serves all readers; else one each, with autocast's bits
+  bool share = true;          // all readers share a cast; otherwise each has its own, with autocast's bits
   Machine machine;
   Policy policy;
   std::optional<Scale> scale;
@@ -109,35 +109,33 @@ struct PrecisionPlan {
   bool operator==(const PrecisionPlan&) const = default;
 };
 
-// Of a task whose step has several phases (tasks/task.h), in their order: each is a forward of its own. They
-// have one type, policy, machine and loss scale, and share casts or do not.
+// One plan per phase of a task's step (tasks/task.h), in order; each phase is one forward. Type, policy,
+// machine, loss scale and `share` are common.
 using PhasePlans = std::vector<PrecisionPlan>;
 
-// " of the generator", as messages say it after an op; "" of the one phase that most tasks have.
+// " of the generator", for messages after an op; "" for the single phase of most tasks.
 std::string phase_suffix(const PrecisionPlan& plan);
 
 inline constexpr std::array<std::string_view, 5> kPolicies = {"rules", "colours", "growth", "cut", "search"};
 
-// Ops, casts, their number and the predicted times of an assignment; everything else stays for the caller to
-// say. `measured` has an entry for each op of the graph. Prices are the graph's.
+// Ops, casts, counts and predicted times of an assignment; the caller fills in the rest. `measured` has an
+// entry per op of the graph. Prices are the graph's.
 PrecisionPlan plan_of(const Graph& graph, const Assignment& assignment, const std::vector<Why>& reasons,
                       DType low, bool share, const std::vector<bool>& measured);
 
-// The decisions of a plan for its own graph: plan_of's inverse. Throws UserError as require_match.
+// The decisions of a plan for its own graph: inverse of plan_of. Throws UserError as require_match.
 Assignment assignment_of(const PrecisionPlan& plan, const Graph& graph, std::string_view file);
 
-// ---- Whether a plan is of a model
-
-// "sha256:…" over the ops with rule and reads, and over the lines that describe modules and parameters
-// ("path|describe()|shapes"), in their order.
+// "sha256:…" over the ops with rule and reads, and over the lines describing modules and parameters
+// ("path|describe()|shapes"), in order.
 std::string model_digest(const Graph& graph, const std::vector<std::string>& modules);
-// Over the number of elements of every result.
+// Digest over the element counts of all results.
 std::string shapes_digest(const Graph& graph);
 
 // The keys of the ops of a graph, in order.
 std::vector<OpKey> keys_of(const Graph& graph);
-// Throws UserError that names the first op by which plan and model differ, its phase where there are several,
-// and how many do.
+// Throws UserError that names the first differing op, its phase if there are several, and the number of
+// differences.
 void require_match(const PrecisionPlan& plan, const std::vector<OpKey>& model, std::string_view file);
 
 }  // namespace tandem::amp::plan

@@ -13,7 +13,7 @@ Prediction predict(const Graph& graph, const Assignment& assignment, bool share)
     for (std::size_t r = 0; r < op.results.size(); ++r) {
       const Result& result = op.results[r];
       if (!assignment[i].out) prediction.storage_ns += result.storage_ns;
-      int consumers = 0;  // that want the other type
+      int consumers = 0;  // readers of the other type
       for (const int product : readers[i][r].products)
         consumers += assignment[static_cast<std::size_t>(product)].operands != assignment[i].out;
       const int casts = share || op.kind == Kind::parameter ? consumers > 0 : consumers;

@@ -12,7 +12,7 @@ namespace {
 
 bool is_follower(const Op& op) { return op.rule == CastRule::widest || op.rule == CastRule::neutral; }
 
-// What O1 gives to an op that nobody pinned.
+// O1's types for an op without pin.
 Types by_rule(const Op& op, const Assignment& before) {
   if (op.kind != Kind::op) return {};
   if (op.rule == CastRule::lower) return {.operands = true, .out = true};
@@ -28,7 +28,7 @@ void apply_pin(const Op& op, Types& types) {
   types.out = op.pin.out.value_or(types.out);
 }
 
-// Whether the pin pinned anything.
+// Returns whether anything was pinned.
 bool pin(Op& op, bool low) {
   if (op.kind != Kind::op || op.view || op.rule == CastRule::none) return false;
   if (low && (op.fetched || (op.rule != CastRule::lower && !is_follower(op)))) return false;
@@ -91,7 +91,7 @@ Graph pinned(Graph graph, const std::vector<Must>& musts) {
     require(matched > 0, "plan", "must \"{}\" matches none of the {} ops{}", must.match, paths.size(),
             did_you_mean(must.match, paths));
     require(pins > 0, "plan",
-            "must \"{}\" matches {} ops, none of which {}; name products or what follows them", must.match,
+            "must \"{}\" matches {} ops, none of which {}; name products or ops that follow them", must.match,
             matched,
             must.low ? "may be 16-bit, by its rule or because it is fetched" : "has a type of its own");
   }

@@ -47,7 +47,7 @@ class Segments {
     segments_.insert(segments_.begin() + static_cast<std::ptrdiff_t>(index) + 1, rest);
   }
 
-  // Candidates in segments of a state, and of one more segment.
+  // Candidates in segments of a state, and of one additional segment.
   std::vector<int> of(State state, std::optional<std::size_t> also = std::nullopt) const {
     std::vector<int> ops;
     for (std::size_t i = 0; i < segments_.size(); ++i) {
@@ -63,7 +63,7 @@ class Segments {
   std::vector<Segment> segments_;
 };
 
-// The first of the greatest; NaN, of which nothing is known, is greater than everything.
+// The first maximum; NaN (unknown) counts as the largest.
 std::size_t greatest(const std::vector<double>& shares) {
   std::size_t best = 0;
   for (std::size_t i = 1; i < shares.size(); ++i)
@@ -76,7 +76,7 @@ void verify(Search& found, Oracle& oracle) {
     ++found.verifications;
     if (oracle.verified(found.good)) return;
     const std::vector<double> shares = oracle.shares(found.good);
-    ensure(shares.size() == found.good.size(), "plan", "{} shares in the error of {} ops", shares.size(),
+    ensure(shares.size() == found.good.size(), "plan", "{} error shares for {} ops", shares.size(),
            found.good.size());
     const auto worst = found.good.begin() + static_cast<std::ptrdiff_t>(greatest(shares));
     found.dropped.push_back(*worst);

@@ -8,7 +8,7 @@ namespace tandem::amp::plan {
 
 namespace {
 
-ListKind paint_by_rule(const Op& op) {
+ListKind list_of(const Op& op) {
   if (op.kind != Kind::op) return ListKind::unlisted;
   switch (op.rule) {
     case CastRule::lower:
@@ -25,17 +25,17 @@ ListKind paint_by_rule(const Op& op) {
   return ListKind::unlisted;
 }
 
-// The passes over one graph. Every one of them only adds.
-class Painter {
+// The passes over one graph. Each pass only adds.
+class ListPasses {
  public:
-  Painter(const Graph& graph, std::span<const ListKind> paints)
+  ListPasses(const Graph& graph, std::span<const ListKind> lists)
       : graph_(graph),
-        paints_(paints),
+        lists_(lists),
         neighbours_(neighbours_of(graph)),
         allow_(graph.ops.size()),
         deny_(graph.ops.size()) {}
 
-  Colouring painted() {
+  AllowDeny run() {
     seed();
     if (std::ranges::find(allow_, true) == allow_.end()) return {allow_, deny_};
     deny_downstream();
@@ -47,8 +47,8 @@ class Painter {
  private:
   using Set = std::vector<bool>;
 
-  bool is(std::size_t op, ListKind paint) const { return paints_[op] == paint; }
-  // Clear and infer ops that may be painted and are not denied.
+  bool is(std::size_t op, ListKind list) const { return lists_[op] == list; }
+  // Clear and infer ops that may be allowed and are not denied.
   bool open(std::size_t op) const {
     return (is(op, ListKind::clear) || is(op, ListKind::infer)) && may_lower(graph_.ops[op]) && !deny_[op];
   }
@@ -60,7 +60,7 @@ class Painter {
     }
   }
 
-  // From denied ops along the data, through infer ops and through clear ones that lead to denied or infer
+  // Propagates denial along the data, through infer ops and through clear ones that lead to denied or infer
   // ops.
   void deny_downstream() {
     const std::size_t count = graph_.ops.size();
@@ -85,7 +85,7 @@ class Painter {
       if (graph_.ops[i].pin.out.value_or(false)) deny_[i] = false;
   }
 
-  // Open ops on a path from one seed to another that consists of open ops.
+  // Allows open ops on a path of open ops between two seeds.
   void allow_between() {
     const std::size_t count = graph_.ops.size();
     Set downstream(count), upstream(count);
@@ -107,7 +107,7 @@ class Painter {
       if (upstream[i]) allow_[i] = true;
   }
 
-  // Clear ops that clear ops join to a painted one, in either direction.
+  // Allows clear ops that clear ops connect to an allowed one, in either direction.
   void allow_clear_neighbours() {
     std::vector<int> due;
     for (std::size_t i = 0; i < graph_.ops.size(); ++i)
@@ -127,29 +127,29 @@ class Painter {
   }
 
   const Graph& graph_;
-  const std::span<const ListKind> paints_;
+  const std::span<const ListKind> lists_;
   const Neighbours neighbours_;
   Set allow_, deny_;
 };
 
 }  // namespace
 
-std::vector<ListKind> paints(const Graph& graph) {
-  std::vector<ListKind> paints;
-  for (const Op& op : graph.ops) paints.push_back(paint_by_rule(op));
-  return paints;
+std::vector<ListKind> op_lists(const Graph& graph) {
+  std::vector<ListKind> lists;
+  for (const Op& op : graph.ops) lists.push_back(list_of(op));
+  return lists;
 }
 
-Colouring tf_policy(const Graph& graph, std::span<const ListKind> paints) {
-  ensure(paints.size() == graph.ops.size(), "plan", "{} lists for {} ops", paints.size(), graph.ops.size());
-  return Painter(graph, paints).painted();
+AllowDeny tf_policy(const Graph& graph, std::span<const ListKind> lists) {
+  ensure(lists.size() == graph.ops.size(), "plan", "{} lists for {} ops", lists.size(), graph.ops.size());
+  return ListPasses(graph, lists).run();
 }
 
-Assignment painted_types(const Graph& graph, const std::vector<bool>& painted) {
+Assignment allowed_types(const Graph& graph, const std::vector<bool>& allowed) {
   Assignment assignment;
   for (std::size_t i = 0; i < graph.ops.size(); ++i) {
     const Op& op = graph.ops[i];
-    assignment.push_back({.operands = is_product(op) && painted[i], .out = painted[i]});
+    assignment.push_back({.operands = is_product(op) && allowed[i], .out = allowed[i]});
     if (op.kind != Kind::op) assignment.back().out = op.pin.out.value_or(false);
   }
   follow_roots(graph, assignment);

@@ -1,9 +1,9 @@
-// The policy `colours`: TensorFlow's rewrite of a graph by lists of ops
-// (tensorflow/core/grappler/optimizers/auto_mixed_precision.cc).
+// Policy "colours": the lists of TensorFlow's graph rewrite
+// (tensorflow/core/grappler/optimizers/auto_mixed_precision.cc). See amp/plan/pai_policy.h for "growth".
 //
-// Products are painted 16-bit. An op that is dangerous in 16 bits denies them to the ops that follow, up to
-// the next op on the allow list. Ops between two painted ones are painted, and then harmless ops that touch
-// painted ones. Here the graph is that of forward; backward has the types of forward.
+// Products are allowed 16 bits. Ops that are dangerous in 16 bits deny them to their readers unless those are
+// on a better list. Ops between two allowed ops are then allowed, and finally harmless ops next to allowed
+// ones. In Tandem the graph is that of forward; backward has the types of forward.
 #pragma once
 
 #include <span>
@@ -13,30 +13,31 @@
 
 namespace tandem::amp::plan {
 
-// The list that an op stands on.
+// List of an op.
 enum class ListKind : std::uint8_t {
   allow,     // 16 bits are fast and safe
-  deny,      // dangerous in 16 bits, and so is what is computed from it
-  infer,     // safe, unless it follows a denied op; painted between painted ops only
-  clear,     // its values are those of its inputs: as its neighbours
-  unlisted,  // f32, and no colour passes it
+  deny,      // dangerous in 16 bits, and so are its readers
+  infer,     // safe, unless it follows a denied op; allowed only between allowed ops
+  clear,     // keeps the values of its inputs: follows its neighbours
+  unlisted,  // f32; nothing propagates through it
 };
 
 // By cast rule: `lower` allow, `fp32` and `banned` deny; of `widest` and `neutral` ops, those that keep
 // values (keeps_values in autograd/op_traits.h) clear, the others infer. Sources and ops without a rule are
 // unlisted.
-std::vector<ListKind> paints(const Graph& graph);
+std::vector<ListKind> op_lists(const Graph& graph);
 
-struct Colouring {
+struct AllowDeny {
   std::vector<bool> allow, deny;  // of every op; the others stay f32
 };
 
-// `paints` has a list for every op. Pinned to 16 bits: as if on the list of products. Pinned to f32, fetched
-// or not capable: never painted, though denial passes. Data is followed, `keep` is not.
-Colouring tf_policy(const Graph& graph, std::span<const ListKind> paints);
+// `lists` has a list for every op. Ops pinned to 16 bits count as products. Ops pinned to f32, fetched or
+// without a useful 16-bit kernel are never allowed, but denial passes through them. Only `data` inputs are
+// followed.
+AllowDeny tf_policy(const Graph& graph, std::span<const ListKind> lists);
 
-// Painted ops compute and store in 16 bits. Views have the type of what they are views of: a cast in front of
-// a view stands behind it then.
-Assignment painted_types(const Graph& graph, const std::vector<bool>& painted);
+// Allowed ops compute and store in 16 bits. Views have the type of their base: a cast in front of a view
+// moves behind it.
+Assignment allowed_types(const Graph& graph, const std::vector<bool>& allowed);
 
 }  // namespace tandem::amp::plan

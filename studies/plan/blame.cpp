@@ -118,7 +118,7 @@ Assignment types_of(const config::Loaded& loaded, const Graph& graph, std::size_
   const std::string& file = loaded.config.precision.plan.value();
   const amp::plan::PhasePlans plans = amp::plan::parse_plan(text, file);
   require(phase < plans.size(), "plan",
-          "{} is of {} phases, and a step of this task has more; make it again: tandem plan CONFIG", file,
+          "{} has {} phases, but a step of this task has more; make it again: tandem plan CONFIG", file,
           plans.size());
   return amp::plan::assignment_of(plans[phase], graph, file);
 }

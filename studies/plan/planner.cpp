@@ -71,8 +71,8 @@ Assignment solved(const Graph& graph, const Request& request) {
   const amp::plan::Freedom freedom{.rounding = request.rounding};
   if (request.policy == "rules") return amp::plan::rules(graph);
   if (request.policy == "colours")
-    return amp::plan::painted_types(graph, amp::plan::tf_policy(graph, amp::plan::paints(graph)).allow);
-  if (request.policy == "growth") return amp::plan::painted_types(graph, amp::plan::priced_growth(graph));
+    return amp::plan::allowed_types(graph, amp::plan::tf_policy(graph, amp::plan::op_lists(graph)).allow);
+  if (request.policy == "growth") return amp::plan::allowed_types(graph, amp::plan::priced_growth(graph));
   return amp::plan::cut(graph, freedom);
 }
 

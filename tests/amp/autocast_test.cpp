@@ -256,7 +256,7 @@ TEST_CASE("lists move ops, and refuse what does not exist", "[autocast]") {
   precision.lists = {.allow = {"relo"}, .deny = {}, .infer = {}};
   CHECK_THROWS_WITH(Autocast(precision), Contains("relo") && Contains("did you mean \"relu\""));
   precision.lists = {.allow = {"relu"}, .deny = {"relu"}, .infer = {}};
-  CHECK_THROWS_WITH(Autocast(precision), Contains("stands twice"));
+  CHECK_THROWS_WITH(Autocast(precision), Contains("is listed twice"));
   precision.lists = {.allow = {"cast"}, .deny = {}, .infer = {}};
   try {
     const Autocast autocast(precision);

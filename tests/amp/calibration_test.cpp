@@ -60,7 +60,7 @@ TEST_CASE("calibration takes what all layers have in common", "[calibration]") {
 TEST_CASE("calibration: no scale fits, or nothing was seen", "[calibration]") {
   const std::vector<amp::GradientCollector::Layer> apart{layer("tiny", {0x1p-50f}), layer("huge", {0x1p2f})};
   CHECK_FAILS(UserError, amp::calibration_of(apart, 1),
-              "tiny want at least 2^26 in FP16, those of huge at most 2^10");
+              "tiny need at least 2^26 in FP16, those of huge at most 2^10");
   const std::vector<amp::GradientCollector::Layer> still{layer("a", {0.0f})};
   CHECK_FAILS(UserError, amp::calibration_of(still, 1), "no gradient");
 }

@@ -216,7 +216,7 @@ TEST_CASE("lint: integers as positions, losses, ranges, weights", "[lint]") {
 
   check_only(lines_of(same, row_of({0.5f}), o1(), 2e5), LintRule::range, "infinite in f16");
   check_only(lines_of([](const Tensor& y) { return relu(y) + 1.0; }, row_of({0.5f, 700.3f}), o1()),
-             LintRule::amax, "bits below what overflows");
+             LintRule::amax, "bits below overflow");
   CHECK(lines_of(same, row_of({0.5f, 511.5f}), o1()).empty());
   // Of data that are seen in another shape, once.
   const Tensor data = row_of({0.5f, 700.3f});
@@ -224,7 +224,7 @@ TEST_CASE("lint: integers as positions, losses, ranges, weights", "[lint]") {
                       [&] {
                         return mean(model(reshape(data, {1, 8})) * 1e-3);
                       }),
-             LintRule::amax, "bits below what overflows");
+             LintRule::amax, "bits below overflow");
   CHECK(lines_of(same, row_of({0.5f, 700.3f}), o1(DType::bf16)).empty());
   check_only(lines_of(same, kOnes, o1(), 0x1p-26), LintRule::weights, "100 % of weight");
   CHECK(lines_of(same, kOnes, o1(), 0x1p-24).empty());

@@ -199,7 +199,7 @@ TEST_CASE("a plan of another model, or none, ends a run before its first step", 
       tandem_in(directory, with_small({"train", "resnet20_synthetic", "run_dir=bad",
                                        R"(precision={"level":"O1","dtype":"fp16","plan":"plan.json"})"}));
   CHECK(fp16.exit_code == 2);
-  CHECK_THAT(fp16.err, Contains("is of bf16, and precision.dtype is f16"));
+  CHECK_THAT(fp16.err, Contains("is for bf16, but precision.dtype is f16"));
 }
 
 TEST_CASE("a run makes its plan at the start, and keeps it", "[program][plan]") {

@@ -186,7 +186,7 @@ TEST_CASE("what mixed precision cannot do is refused with the reason", "[program
   refused(R"({"level":"O1","lists":{"allow":["relo"]}})", "relu");
   refused(R"({"level":"O1","layers":{"nowhere":"fp32"}})", "matches none");
   refused(R"({"level":"O1","dtype":"fp8"})", "fp16");
-  refused(R"({"level":"O1","lists":{"allow":["relu"],"deny":["relu"]}})", "stands twice");
+  refused(R"({"level":"O1","lists":{"allow":["relu"],"deny":["relu"]}})", "is listed twice");
   refused(R"({"level":"O1","dtype":"fp16","scaler":{"static":1000}})", "not a power of two");
   refused(R"({"level":"O1","dtype":"fp16","scaler":{"initial":3}})", "the nearest is 4");
   refused(R"({"level":"O1","dtype":"fp16","scaler":{"interval":0}})", "interval");

@@ -273,14 +273,14 @@ TEST_CASE("a plan goes with its own precision alone", "[planned]") {
     return user_error_of([&] { amp::PlannedTypes(steps.plan, "plan.json", precision, steps.task->model()); });
   };
   CHECK_THAT(error_of(amp::Precision::amp_fp16()),
-             Contains("plan.json is of bf16, and precision.dtype is f16"));
-  CHECK_THAT(error_of(amp::Precision::o2(DType::bf16)), Contains("take level O1"));
+             Contains("plan.json is for bf16, but precision.dtype is f16"));
+  CHECK_THAT(error_of(amp::Precision::o2(DType::bf16)), Contains("use level O1"));
   amp::Precision listed = amp::Precision::amp_bf16();
   listed.lists.deny = {"relu"};
-  CHECK_THAT(error_of(listed), Contains("lists and layers say nothing beside it"));
+  CHECK_THAT(error_of(listed), Contains("lists and layers have no effect"));
   amp::Precision layered = amp::Precision::amp_bf16();
   layered.layers = {{"^fc", DType::f32}};
-  CHECK_THAT(error_of(layered), Contains("lists and layers say nothing beside it"));
+  CHECK_THAT(error_of(layered), Contains("lists and layers have no effect"));
 }
 
 TEST_CASE("an evaluation finds its ops in the plan by key", "[planned]") {
@@ -381,7 +381,7 @@ TEST_CASE("a forward that is not the phase's is told with the phase", "[planned]
              Contains("op 0 of the generator is generator.main.0 conv_transpose2d in plan.json, "
                       "discriminator.main.0 conv2d in this forward"));
   CHECK_THAT(error_of([](auto& phases) { phases.pop_back(); }),
-             Contains("plan.json is of 1 phases, and a step of this task has more"));
+             Contains("plan.json has 1 phases, but a step of this task has more"));
   CHECK_THAT(error_of([](auto& phases) { phases[1].ops.resize(4); }),
              Contains("plan.json ends after 4 ops of the generator"));
   CHECK_THAT(error_of([](auto& phases) {

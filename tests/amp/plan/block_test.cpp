@@ -57,10 +57,10 @@ TEST_CASE("a parameter is cast once, shared or not", "[plan]") {
 
 TEST_CASE("a block in colours, and grown", "[plan]") {
   const GraphMaker g = block();
-  const Colouring colouring = tf_policy(g.graph, paints(g.graph));
+  const AllowDeny colouring = tf_policy(g.graph, op_lists(g.graph));
   CHECK(names_of(g.graph, colouring.allow) == Names{"q", "v", "av", "a", "h"});
   CHECK(pai_policy(g.graph) == colouring.allow);
-  const Assignment painted = painted_types(g.graph, colouring.allow);
+  const Assignment painted = allowed_types(g.graph, colouring.allow);
   CHECK(us(g.graph, painted) == 129.5);
   CHECK(casts(g.graph, painted) == Names{"l", "sm"});
 }
@@ -120,5 +120,5 @@ TEST_CASE("priced growth pays for a cast where it gains", "[plan]") {
   CHECK(priced_growth(dear.graph) == std::vector<bool>(g.graph.ops.size()));
   dear["l"].results[0].cast_ns = 30'000;
   CHECK(predict(dear.graph, cut(dear.graph, {.round_early = false})).total() <
-        predict(dear.graph, painted_types(dear.graph, priced_growth(dear.graph))).total());
+        predict(dear.graph, allowed_types(dear.graph, priced_growth(dear.graph))).total());
 }

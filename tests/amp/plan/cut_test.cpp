@@ -334,7 +334,7 @@ TEST_CASE("pins of the user hold in every policy", "[plan][cut]") {
   CHECK(names_of(full, cut(full), true) == Names{"v", "av"});
   CHECK(names_of(full, rules(full), true) == Names{"v", "av", "h"});
   CHECK(names_of(full, rules(full)) == Names{"v", "av", "h"});
-  CHECK(names_of(full, tf_policy(full, paints(full)).allow) == Names{"v", "av", "a", "h"});
+  CHECK(names_of(full, tf_policy(full, op_lists(full)).allow) == Names{"v", "av", "a", "h"});
   const Graph low = pinned(g.graph, {{"h linear", true}, {"^a$", true}});
   CHECK(names_of(low, cut(low), true) == Names{"q", "v", "av", "h"});
   CHECK(names_of(low, cut(low)) == Names{"l", "q", "v", "s", "av", "a", "h"});
@@ -370,7 +370,7 @@ TEST_CASE("tied ops have the same types", "[plan][cut]") {
   CHECK(names_of(g.graph, cut(g.graph), true) == Names{"p", "q"});
   g["q"].pin = {.operands = false, .out = false};
   CHECK_FAILS(UserError, cut(g.graph),
-              "p linear and q linear have the same types, and are pinned to different ones");
+              "p linear and q linear must have the same types, but are pinned to different ones");
 }
 
 TEST_CASE("a product of one type has it in operands and result", "[plan][cut]") {
@@ -458,5 +458,5 @@ TEST_CASE("errors are weighed by their squares", "[plan][cut]") {
   CHECK(penalty.of(g.graph, rules(g.graph)) == 13.0);
   CHECK(names_of(g.graph, cut(g.graph, {}, penalty, 1e6), true) == Names{"v", "av"});
   CHECK(names_of(g.graph, cut(g.graph, {}, penalty, 1e-3), true) == Names{"q", "v", "av"});
-  CHECK_FAILS(UserError, cut(g.graph, {}, penalty, 1e30), "take a smaller lambda");
+  CHECK_FAILS(UserError, cut(g.graph, {}, penalty, 1e30), "use a lambda below");
 }

@@ -222,8 +222,8 @@ TEST_CASE("what is fixed may contradict itself", "[plan][cut]") {
 TEST_CASE("costs that no cut has are refused", "[plan][cut]") {
   Energy energy(2);
   CHECK_FAILS(InternalError, energy.table({.u = 0, .v = 1, .f32_f32 = 1}), "reward differing types");
-  CHECK_FAILS(InternalError, energy.down_cast(0, {1}, -1), "expected no less than 0");
-  CHECK_FAILS(InternalError, energy.up_cast(0, {1}, -1), "expected no less than 0");
+  CHECK_FAILS(InternalError, energy.down_cast(0, {1}, -1), "expected at least 0");
+  CHECK_FAILS(InternalError, energy.up_cast(0, {1}, -1), "expected at least 0");
   energy.cost(0, std::int64_t{1} << 61, 0);
   energy.cost(1, std::int64_t{1} << 61, 0);
   CHECK_FAILS(UserError, minimum(energy), "more than 2^62 ns");

@@ -124,14 +124,14 @@ TEST_CASE("what is no graph is refused", "[plan]") {
   CHECK_FAILS(InternalError, check(broken([](GraphMaker& g) { g["p"].reads[0].result = 1; })),
               "reads result 1 of op 1, which has 1");
   CHECK_FAILS(InternalError, check(broken([](GraphMaker& g) { g["q"].key = g["n"].key; })),
-              "n layer_norm stands twice");
+              "n layer_norm occurs twice");
   CHECK_FAILS(InternalError, check(broken([](GraphMaker& g) { g["p"].ns.low = -1; })), "takes 0 and -1 ns");
   CHECK_FAILS(InternalError, check(broken([](GraphMaker& g) { g["p"].results[0].cast_ns = -1; })),
-              "no negative ones");
+              "no negative values");
   CHECK_FAILS(InternalError, check(broken([](GraphMaker& g) { g["p"].kind = Kind::input; })),
-              "is no op and reads 1");
+              "is not an op and reads 1");
   CHECK_FAILS(InternalError, check(broken([](GraphMaker& g) { g["p"].view = true; })),
-              "is a view, and no op");
+              "is a view, but not an op");
   CHECK_FAILS(InternalError, check(broken([](GraphMaker& g) { g["view"].fetched = true; })),
               "is a view and is pinned");
   CHECK_FAILS(InternalError, check(broken([](GraphMaker& g) { g["view"].pin.out = true; })),

@@ -41,15 +41,15 @@ class GraphMaker {
   void painted(const std::string& name, amp::plan::ListKind paint, const std::vector<std::string>& reads) {
     const bool product = paint == amp::plan::ListKind::allow;
     add(name, name, product ? CastRule::lower : CastRule::neutral, reads, amp::plan::Kind::op);
-    paints.resize(graph.ops.size(), amp::plan::ListKind::unlisted);
-    paints.back() = paint;
+    lists.resize(graph.ops.size(), amp::plan::ListKind::unlisted);
+    lists.back() = paint;
   }
 
   int at(const std::string& name) const { return places.at(name); }
   amp::plan::Op& operator[](const std::string& name) { return graph.ops[static_cast<std::size_t>(at(name))]; }
 
   amp::plan::Graph graph;
-  std::vector<amp::plan::ListKind> paints;
+  std::vector<amp::plan::ListKind> lists;
   std::map<std::string, int> places;
 
  private:
@@ -60,7 +60,7 @@ class GraphMaker {
     for (const std::string& read : reads) made.reads.push_back({at(read), 0, Role::data});
     places[name] = graph.count();
     graph.ops.push_back(std::move(made));
-    paints.resize(graph.ops.size(), amp::plan::ListKind::unlisted);
+    lists.resize(graph.ops.size(), amp::plan::ListKind::unlisted);
     return graph.ops.back();
   }
 };

@@ -114,7 +114,7 @@ TEST_CASE("a plan gives back its assignment", "[plan][file]") {
   PrecisionPlan plan = block_plan();
   plan.ops[0].operands = DType::f32;
   CHECK_FAILS(UserError, assignment_of(plan, g.graph, "plan.json"),
-              "e embedding has operands in plan.json, and is none");
+              "e embedding has operands in plan.json, but is not a product");
   GraphMaker view = block();
   view.op("flat", "reshape", CastRule::neutral, {"h"}).view = true;
   const Assignment types = cut(view.graph);
@@ -130,9 +130,9 @@ TEST_CASE("what is no plan is refused with its place", "[plan][file]") {
   CHECK_FAILS(UserError, parse_plan("", "plan.json"), "[plan.json] the plan is no JSON");
   CHECK_FAILS(UserError, parse_plan("[]", "plan.json"), "[plan.json] a plan must be an object, is []");
   CHECK_FAILS(UserError, parse_plan("{}", "plan.json"),
-              "[plan.json] is no plan: it has no key \"tandem_plan\"");
+              "[plan.json] is not a plan: it has no key \"tandem_plan\"");
   check_refused("\"tandem_plan\": 1", "\"tandem_plan\": 2",
-                "tandem_plan: version 2 is not known, only 1; make it again: tandem plan CONFIG");
+                "tandem_plan: version 2 is unknown, expected 1; make it again: tandem plan CONFIG");
   check_refused("\"share\": true", "\"shore\": true", "unknown key \"shore\"; did you mean \"share\"?");
   check_refused("\"share\": true", "\"dtype\": \"bf16\"", "stands twice");
   check_refused(" \"share\": true,\n", "", "[plan.json] needs a key \"share\"");
@@ -152,7 +152,7 @@ TEST_CASE("what is no plan is refused with its place", "[plan][file]") {
   check_refused("[\"q\",\"linear\",0],\"operands\"", "[\"q\",\"linear\"],\"operands\"",
                 "ops[2].key must be [path, op, call]");
   check_refused("[\"q\",\"linear\",0],\"operands\"", "[\"v\",\"linear\",0],\"operands\"",
-                "ops: v linear stands twice");
+                "ops: v linear occurs twice");
   check_refused("[\"q\",\"linear\",0],\"operands\"", "[\"q\",\"\",0],\"operands\"", "with the name of an op");
   check_refused("{\"of\":[\"sm\",\"softmax\",0]", "{\"of\":[\"sn\",\"softmax\",0]",
                 "casts: sn softmax is not among the ops");
@@ -182,7 +182,7 @@ TEST_CASE("a plan of several phases has what they share once", "[plan][file]") {
     CHECK_FAILS(UserError, parse_plan(changed(phases, from, to), "plan.json"), message);
   };
   refused("\"phase\":\"generator\"", "\"phase\":\"discriminator\"",
-          "phases[1].model.phase: discriminator stands twice");
+          "phases[1].model.phase: discriminator occurs twice");
   refused("\"ops\":3", "\"ops\":4", "phases[1].model.ops: is 4, and the plan has 3");
   refused("\"why\":\"gain\"", "\"why\":\"fun\"", "phases[1].ops[2].why must be one of gain");
   refused(" \"casts\": [", " \"share\": true,\n \"casts\": [", "phases[1]: unknown key \"share\"");
@@ -191,7 +191,7 @@ TEST_CASE("a plan of several phases has what they share once", "[plan][file]") {
   CHECK_FAILS(UserError, parse_plan("{\"tandem_plan\": 1, \"phases\": []}", "plan.json"), "needs a key");
   one = text;
   one.erase(one.rfind(",\n {\n \"model\""));
-  CHECK_FAILS(UserError, parse_plan(one + "]}", "plan.json"), "phases: has 1, expected two or more");
+  CHECK_FAILS(UserError, parse_plan(one + "]}", "plan.json"), "phases: has 1, expected at least two");
   PhasePlans differing = phases;
   differing[1].share = false;
   CHECK_FAILS(InternalError, plan_text(differing), "differ in what phases share");

@@ -184,7 +184,7 @@ TEST_CASE("a share that is unknown is the greatest", "[plan][search]") {
     Few() : Planted({}, {4}) {}
     std::vector<double> shares(std::span<const int>) override { return {1.0}; }
   } few;
-  CHECK_FAILS(InternalError, search(up_to(6), few), "1 shares in the error of 6 ops");
+  CHECK_FAILS(InternalError, search(up_to(6), few), "1 error shares for 6 ops");
 }
 
 TEST_CASE("shares of an error", "[plan][search]") {

@@ -79,7 +79,7 @@ struct Painted {
 };
 
 Painted painted(const GraphMaker& g) {
-  const Colouring found = tf_policy(g.graph, g.paints);
+  const AllowDeny found = tf_policy(g.graph, g.lists);
   return {names_of(g.graph, found.allow), names_of(g.graph, found.deny), casts_of(g, found.allow)};
 }
 
@@ -194,8 +194,8 @@ TEST_CASE("lists follow the cast rules", "[plan][colours]") {
   g.op("concat", "concat", CastRule::widest, {});
   g.op("cast", "cast", CastRule::none, {});
   using P = ListKind;
-  CHECK(paints(g.graph) == std::vector<P>{P::unlisted, P::allow, P::deny, P::deny, P::infer, P::infer,
-                                          P::clear, P::clear, P::unlisted});
+  CHECK(op_lists(g.graph) == std::vector<P>{P::unlisted, P::allow, P::deny, P::deny, P::infer, P::infer,
+                                            P::clear, P::clear, P::unlisted});
 }
 
 TEST_CASE("growth: the tail of a residual network", "[plan][colours]") {
