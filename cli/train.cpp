@@ -183,13 +183,13 @@ class Training {
 
   // Which run is gone on with is for one rank to say: others may be starting one meanwhile.
   void find_run() {
-    std::vector<std::string> passed_over;
+    std::vector<std::string> ignored_runs;
     resumed_ = together([&]() -> std::optional<runs::RunDirectory> {
       if (!first_) return std::nullopt;
       return train::run_to_resume(arguments_.config, overrides_of(arguments_), arguments_.resume,
-                                  passed_over);
+                                  ignored_runs);
     });
-    for (const std::string& note : passed_over) output::print_error("warning: " + note);
+    for (const std::string& note : ignored_runs) output::print_error("warning: " + note);
     path_ = text_of_first(resumed_ ? resumed_->path().string() : "");
   }
 

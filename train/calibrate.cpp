@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::int64_t kUsualBatches = 4;
 
-// What one backward pass is for.
+// Collector of gradients: by layer, or along a chain of segments.
 class Gradients {
  public:
   Gradients(nn::Module& model, bool chained) {
@@ -50,10 +50,9 @@ class Gradients {
   std::optional<amp::ChainCollector> chain_;
 };
 
-// Batches one after the other.
 using NextBatch = std::function<datasets::Batch()>;
 
-// On a task of its own, whose model has its first weights.
+// `task` is not the run's; its model has its initial weights.
 amp::Calibration calibrate_on(const config::Config& config, tasks::Task& task, Device device,
                               const NextBatch& next) {
   const auto batches = static_cast<int>(config.precision.scaler.batches.value_or(kUsualBatches));
@@ -65,7 +64,8 @@ amp::Calibration calibrate_on(const config::Config& config, tasks::Task& task, D
   const std::size_t phases = task.phases().size();
   const bool segments = config.precision.scaler.mode == "segments";
   require(!segments || phases == 1, "scaler",
-          "segments are of one backward pass, and task {} has {} that share a scale; set precision.scaler to "
+          "segments apply to a task with one backward pass, and task {} has {} that share a scale; set "
+          "precision.scaler to "
           "calibrated or dynamic",
           config.task.name(), phases);
   Gradients gradients(model, segments);
@@ -75,20 +75,20 @@ amp::Calibration calibrate_on(const config::Config& config, tasks::Task& task, D
       const Tensor loss =
           loss_of_phase(task, phase, batch, {.seed = seed, .step = static_cast<std::uint32_t>(i)});
       require(std::isfinite(loss.item()), "scaler",
-              "calibration: the loss of batch {} of {} is {} in FP32; look at the data and the weights, or "
+              "calibration: the loss of batch {} of {} is {} in FP32; check the data and the weights, or "
               "set precision.scaler to dynamic",
               i + 1, batches, loss.item());
       gradients.backward(loss);
     }
     const auto lost = gradients.non_finite();
     require(lost == 0, "scaler",
-            "calibration: {} gradients of batch {} of {} are not finite in FP32; look at the data and the "
+            "calibration: {} gradients of batch {} of {} are not finite in FP32; check the data and the "
             "weights, or set precision.scaler to dynamic",
             lost, i + 1, batches);
     model.clear_gradients();
   }
   const amp::Calibration found = gradients.calibration(batches, precision_of(config).scaler);
-  backend_for(device).reset_peak_memory();  // the figure of a run is that of its own steps
+  backend_for(device).reset_peak_memory();  // the run reports the peak of its own steps
   return found;
 }
 
@@ -106,7 +106,7 @@ amp::Calibration calibrate(const config::Loaded& loaded, const tasks::DataPtr& d
   });
 }
 
-amp::Calibration calibrate_made_up(const config::Loaded& loaded, Device device) {
+amp::Calibration calibrate_synthetic(const config::Loaded& loaded, Device device) {
   const config::Config& config = loaded.config;
   const auto task = config::make_task(loaded, runs::describe_data(config));
   auto seed = static_cast<std::uint64_t>(config.seed);
@@ -138,10 +138,11 @@ std::vector<amp::SegmentedLossScale::Segment> segments_in(const std::string& tex
   try {
     const auto json = nlohmann::json::parse(text);
     const auto found = json.find("segments");
-    require(found != json.end() && !found->empty(), "scaler",
-            "{} has no segments: the run did not begin with precision.scaler segments; go on with the scaler "
-            "that it began with, or begin a new run",
-            file);
+    require(
+        found != json.end() && !found->empty(), "scaler",
+        "{} has no segments: the run did not start with precision.scaler segments; resume with the scaler "
+        "that it started with, or start a new run",
+        file);
     for (const auto& each : *found)
       segments.push_back(
           {.border = each.at("border"),
@@ -149,7 +150,7 @@ std::vector<amp::SegmentedLossScale::Segment> segments_in(const std::string& tex
            .parameters = each.at("parameters")});
   } catch (const nlohmann::json::exception& error) {
     throw UserError("scaler",
-                    fmt::format("{} is damaged ({}); begin a new run", file, files::json_reason(error)));
+                    fmt::format("{} is damaged ({}); start a new run", file, files::json_reason(error)));
   }
   return segments;
 }

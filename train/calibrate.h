@@ -1,4 +1,4 @@
-// Calibration of the loss scale before the first step of a run (precision.scaler.mode calibrated, or
+// Calibration of the loss scale before the first step of a run (precision.scaler.mode calibrated or
 // segments).
 #pragma once
 
@@ -14,19 +14,19 @@
 
 namespace tandem::train {
 
-// Forward and backward of the first batches of training in f32, on a model of its own with the weights that
-// training starts from, which needs memory beside the run's; nothing of the run is changed. Throws UserError
-// for a batch whose loss or gradients are not finite, for segments of a task of several phases, and as
+// Computes forward and backward of the first training batches in f32, on a separate model with the run's
+// initial weights. It needs memory for that model and changes nothing of the run. Throws UserError for a
+// batch whose loss or gradients are not finite, for segments of a task with several phases, and as
 // amp::calibration_of or amp::segmented.
 amp::Calibration calibrate(const config::Loaded& loaded, const tasks::DataPtr& data, Device device);
-// The same of made-up batches and new weights, for a benchmark, which has no data.
-amp::Calibration calibrate_made_up(const config::Loaded& loaded, Device device);
+// The same with synthetic batches and new weights, for benchmarks, which have no data.
+amp::Calibration calibrate_synthetic(const config::Loaded& loaded, Device device);
 
 nlohmann::ordered_json to_json(const amp::Calibration& calibration);
-// The segments of what to_json() wrote, each relative to the first. Throws UserError, naming `file`, where
-// there are none, or it is damaged.
+// The segments in the output of to_json(), each relative to the first. Throws UserError that names `file` if
+// there are none or the text is damaged.
 std::vector<amp::SegmentedLossScale::Segment> segments_in(const std::string& text, const std::string& file);
-// Hands a step what every parameter's gradients are scaled by beside the loss scale.
+// Sets the power of two by which the step scales each parameter's gradients in addition to the loss scale.
 void set_segments(optim::Step& step, const amp::SegmentedLossScale& borders);
 
 }  // namespace tandem::train

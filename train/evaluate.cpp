@@ -15,7 +15,7 @@ namespace tandem::train {
 
 namespace {
 
-// Evaluation mode for its life.
+// Scope in which the model is in evaluation mode.
 class EvaluationMode {
  public:
   explicit EvaluationMode(nn::Module& model) : model_(model), was_training_(model.training()) {
@@ -57,7 +57,7 @@ std::unique_ptr<tasks::Evaluation> evaluate(tasks::Task& task, datasets::Loader&
   auto evaluation = task.evaluation(details);
   loader.seek({});
   while (const auto batch = loader.next()) evaluation->add(*batch);
-  guard::check("memory");  // figures from damaged memory are none
+  guard::check("memory");  // damaged memory makes the metrics invalid
   return evaluation;
 }
 
@@ -95,7 +95,7 @@ std::optional<Evaluated> DistributedEvaluation::run(bool details, const StopRequ
   }
   Evaluated evaluated;
   ranks_.together([&] {
-    guard::check("memory");  // figures from damaged memory are none
+    guard::check("memory");  // damaged memory makes the metrics invalid
     if (!ranks_.first()) return;
     evaluated.metrics = evaluation->metrics();
     evaluated.evaluation = std::move(evaluation);

@@ -1,4 +1,4 @@
-// One pass over a split without gradients.
+// One pass over a split, without gradients.
 #pragma once
 
 #include <memory>
@@ -13,27 +13,27 @@
 
 namespace tandem::train {
 
-// Runs the task's model in evaluation mode over one epoch of `loader` and puts it back into training mode
-// when it was in it.
+// Runs the task's model in evaluation mode over one epoch of `loader`, and restores its mode afterwards.
 std::unique_ptr<tasks::Evaluation> evaluate(tasks::Task& task, datasets::Loader& loader,
                                             bool details = false);
 
-// What a pass has found: figures on every rank, the evaluation with its files on the first, which took what
-// all of them measured.
+// Result of a pass. All ranks have the metrics; the first rank also has the evaluation, which holds the
+// results of all ranks.
 struct Evaluated {
   tasks::Metrics metrics;
   std::unique_ptr<tasks::Evaluation> evaluation;
 };
 
-// A split that ranks evaluate together: each measures a batch in turn, and where something is carried from
-// batch to batch, passes by those of the others. Figures are to the bit those of a process that is alone.
+// Distributed evaluation of a split: ranks take batches in turn. If state is carried from batch to batch,
+// each rank skips through the batches of the others. Metrics are bit-identical to a single-process
+// evaluation.
 class DistributedEvaluation {
  public:
   DistributedEvaluation(tasks::Task& task, std::string split, Device device, ProcessGroup& ranks);
 
   const std::string& split() const { return split_; }
-  // As `evaluate`. Ends early, without a result, when any rank was asked to stop before the last batch. What
-  // one rank fails in is an AgreedError on all of them.
+  // As `evaluate`. Returns nothing if a stop was requested on any rank before the last batch. A failure of
+  // one rank is thrown as AgreedError on all ranks.
   std::optional<Evaluated> run(bool details, const StopRequest& stop);
 
  private:
@@ -41,14 +41,14 @@ class DistributedEvaluation {
   const std::string split_;
   ProcessGroup& ranks_;
   Index batches_;                             // of all ranks
-  bool all_ = true;                           // the loader has them all, not those of this rank alone
-  std::unique_ptr<datasets::Loader> loader_;  // absent when none is for this rank
+  bool all_ = true;                           // the loader has all batches, not only those of this rank
+  std::unique_ptr<datasets::Loader> loader_;  // absent if this rank has no batches
 };
 
-// The value of `name`; nothing where it is not defined for the samples that were evaluated.
+// The value of metric `name`; absent if it is not defined for the evaluated samples.
 std::optional<double> figure(const tasks::Metrics& metrics, std::string_view name);
 
-// "accuracy 0.9261  top5 0.9989  loss 0.2210"; with `wanted`, a figure that is not among them is "AP –".
+// "accuracy 0.9261  top5 0.9989  loss 0.2210". A metric `wanted` that is missing is shown as "AP –".
 std::string metrics_text(const tasks::Metrics& metrics, std::string_view wanted = {});
 
 }  // namespace tandem::train

@@ -22,7 +22,7 @@ std::size_t bytes_of(const MemoryFigures& figures, MemoryKind kind) {
   return figures.live_by_kind[static_cast<std::size_t>(kind)];
 }
 
-// What was taken since `before`; `live_by_kind` is left as at the peak of `after`, or as it is now.
+// Memory allocated since `before`. `live_by_kind` is taken at the peak of `after` or at its end.
 MemoryFigures since(const MemoryFigures& before, const MemoryFigures& after, bool at_peak) {
   MemoryFigures taken;
   taken.live = after.live - before.live;
@@ -72,13 +72,13 @@ Footprint footprint_of(const config::Loaded& loaded, const tasks::DataPtr& data,
   nn::Module& model = task->model();
   freeze_parameters(config, model);
   describe_parameters(model, footprint);
-  // A plan is of ops that some families have on no device of shapes; level O1 takes about as much.
+  // A plan may contain ops without kernels on device `shapes`; level O1 needs about as much memory.
   const auto precision = config.precision.plan
                              ? std::make_unique<amp::ResolvedPrecision>(precision_of(config))
                              : resolve_precision(loaded, model);
-  optim::StepOptions of_step = step_options(config);
-  of_step.update_parts = update_parts;
-  Learners learners(*task, loaded, of_step, [](double lr) { return optim::constant(lr); });
+  optim::StepOptions options = step_options(config);
+  options.update_parts = update_parts;
+  Learners learners(*task, loaded, options, [](double lr) { return optim::constant(lr); });
   footprint.model = since(before, shapes.memory(), false);
   const std::size_t weights = bytes_of(footprint.model, MemoryKind::masters);
   footprint.save = 2 * weights + bytes_of(footprint.model, MemoryKind::optimizer);
@@ -97,7 +97,7 @@ Footprint footprint_of(const config::Loaded& loaded, const tasks::DataPtr& data,
 }
 
 std::string to_string(const Footprint& footprint) {
-  return fmt::format("{}; {} at the peak of a step on {} samples, {} more while a checkpoint is saved",
+  return fmt::format("{}; {} at the peak of a step on {} samples, {} more during a checkpoint save",
                      model_text(footprint), text(footprint.step.peak), footprint.batch, text(footprint.save));
 }
 
@@ -113,32 +113,31 @@ void require_memory(const config::Loaded& loaded, const Footprint& footprint) {
   const std::size_t limit = host_memory_limit();
   const std::size_t optimizer = bytes_of(footprint.model, MemoryKind::optimizer);
   require(footprint.model.peak <= limit, "",
-          "{}: model: training its {} parameters takes {} ({}), this machine has {}: fewer units or layers "
-          "need less{}; {} alone has {}. A smaller batch does not help",
+          "{}: model: training its {} parameters needs {} ({}), this machine has {}: use fewer units or "
+          "layers{}; {} alone needs {}. A smaller batch does not help",
           config::place_of(loaded.given, "model"), footprint.parameters, text(footprint.model.peak),
           model_text(footprint), text(limit),
-          footprint.model.peak - optimizer <= limit ? ", and so does an optimizer that keeps less" : "",
+          footprint.model.peak - optimizer <= limit ? ", or an optimizer with less state" : "",
           footprint.largest, text(footprint.largest_bytes));
-  require(
-      footprint.model.live + footprint.save <= limit, "",
-      "{}: model: its {} parameters take {} ({}) and {} more while a checkpoint is saved, this machine has "
-      "{}: fewer units or layers need less",
-      config::place_of(loaded.given, "model"), footprint.parameters, text(footprint.model.live),
-      model_text(footprint), text(footprint.save), text(limit));
+  require(footprint.model.live + footprint.save <= limit, "",
+          "{}: model: its {} parameters need {} ({}) and {} more during a checkpoint save, this machine has "
+          "{}: use fewer units or layers",
+          config::place_of(loaded.given, "model"), footprint.parameters, text(footprint.model.live),
+          model_text(footprint), text(footprint.save), text(limit));
   if (footprint.step.peak <= limit) return;
   const std::size_t samples = footprint.step.peak - footprint.model.live;
   const std::size_t room = limit - std::min(limit, footprint.model.live);
   const auto fitting = static_cast<Index>(static_cast<double>(footprint.batch) * static_cast<double>(room) /
                                           static_cast<double>(samples));
   throw UserError(
-      "", fmt::format("{}: data.batch_size: a step on {} samples takes {} ({} stay for the model), this "
+      "", fmt::format("{}: data.batch_size: a step on {} samples needs {} ({} of it for the model), this "
                       "machine has {}: {}",
                       config::place_of(loaded.given, "data.batch_size"), footprint.batch,
                       text(footprint.step.peak), text(footprint.model.live), text(limit),
-                      fitting > 0 ? fmt::format("about {} fit; more of them in several micro-batches "
-                                                "(accumulate)",
+                      fitting > 0 ? fmt::format("about {} samples fit; accumulate gradients over several "
+                                                "micro-batches for larger batches (accumulate)",
                                                 fitting)
-                                  : "not one sample fits; smaller images or fewer channels need less"));
+                                  : "not even one sample fits; use smaller images or fewer channels"));
 }
 
 }  // namespace tandem::train

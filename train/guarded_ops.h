@@ -1,4 +1,4 @@
-// Names the op whose kernels write beyond their memory, where guards are on (core/guard.h).
+// GuardedOps: names the op whose kernels write out of bounds, if guards are on (core/guard.h).
 #pragma once
 
 #include <memory>
@@ -7,8 +7,8 @@
 
 namespace tandem::train {
 
-// Looks at the guards of host memory after every op of its thread while it lives: the first op that finds one
-// overwritten throws InternalError with its name.
+// While it lives, checks the guards of host memory after every op of its thread. The first op that finds an
+// overwritten guard throws InternalError with its name.
 class GuardedOps final : public OpObserver {
  public:
   GuardedOps() : observed_(*this) {}
@@ -22,7 +22,7 @@ class GuardedOps final : public OpObserver {
   ObserverScope observed_;
 };
 
-// Absent, and nothing is paid, where guards are off.
+// Null if guards are off, at no cost.
 std::unique_ptr<GuardedOps> guarded_ops_if_asked();
 
 }  // namespace tandem::train

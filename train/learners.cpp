@@ -38,12 +38,12 @@ void require_known(const config::Loaded& loaded, const std::vector<tasks::Phase>
   for (const auto& [name, chosen] : loaded.config.optimizers) {
     const std::string path = "optimizers." + name;
     require(std::ranges::find(names, name) != names.end(), "",
-            "{}: {}: nothing of that name is trained{}; task {} has {}", config::place_of(loaded.given, path),
+            "{}: {}: no trained part has this name{}; task {} has {}", config::place_of(loaded.given, path),
             path, did_you_mean(name, names), loaded.config.task.name(), fmt::join(names, ", "));
   }
 }
 
-// A step rests on nobody else changing what it trains.
+// Parameters of different phases must be disjoint.
 void require_apart(const std::vector<tasks::Phase>& phases) {
   std::vector<std::pair<Parameter, std::string>> known;
   for (const tasks::Phase& phase : phases) {
@@ -51,8 +51,8 @@ void require_apart(const std::vector<tasks::Phase>& phases) {
     for (const Parameter& parameter : trainable(*phase.trained)) {
       for (std::size_t i = 0; i < before; ++i)
         require(!(known[i].first == parameter), "",
-                "phases {} and {} both train {}; a parameter belongs to one", known[i].second, phase.name,
-                parameter.name());
+                "phases {} and {} both train {}; a parameter belongs to one phase", known[i].second,
+                phase.name, parameter.name());
       known.emplace_back(parameter, phase.name);
     }
   }
@@ -63,7 +63,7 @@ std::vector<std::unique_ptr<optim::Optimizer>> optimizers_of(const tasks::Phase&
   std::vector<std::unique_ptr<optim::Optimizer>> made;
   for (const tasks::Share& share : shares_of(phase)) {
     std::vector<Parameter> parameters = trainable(*share.trained);
-    require(!parameters.empty(), "", "{}: no parameter is left to train{}", share.optimizer,
+    require(!parameters.empty(), "", "{}: it has no parameter to train{}", share.optimizer,
             config.init_from && config.init_from->freeze ? ": init_from.freeze matches all of them" : "");
     made.push_back(optim::optimizers().make(optimizer_of(config, share.optimizer), std::move(parameters)));
   }
@@ -76,20 +76,20 @@ Learners::Learners(tasks::Task& task, const config::Loaded& loaded, const optim:
                    const ScheduleOf& schedule)
     : task_(task) {
   const std::vector<tasks::Phase> phases = task.phases();
-  ensure(!phases.empty(), "task", "an iteration has no phase");
+  ensure(!phases.empty(), "task", "the task has no phase");
   require_known(loaded, phases);
   require_apart(phases);
-  optim::StepOptions of_step = options;
-  const bool separate = of_step.scaler.scope == optim::ScalerScope::loss;
+  optim::StepOptions phase_options = options;
+  const bool separate = phase_options.scaler.scope == optim::ScalerScope::loss;
   if (separate) {
-    of_step.scaler.losses = 0;
-    for (const tasks::Phase& phase : phases) of_step.scaler.losses += phase.losses;
+    phase_options.scaler.losses = 0;
+    for (const tasks::Phase& phase : phases) phase_options.scaler.losses += phase.losses;
   }
   if (phases.size() > 1) {
     const auto parameters = task.model().parameters();
-    ensure(!parameters.empty(), "task", "phases without a parameter");
-    scaler_ = std::make_unique<optim::LossScaler>(of_step.scaler, parameters.front().value().device());
-    of_step.shared_scaler = scaler_.get();
+    ensure(!parameters.empty(), "task", "the task has phases but no parameter");
+    scaler_ = std::make_unique<optim::LossScaler>(phase_options.scaler, parameters.front().value().device());
+    phase_options.shared_scaler = scaler_.get();
   }
   int losses = 0;
   for (const tasks::Phase& phase : phases) {
@@ -99,9 +99,9 @@ Learners::Learners(tasks::Task& task, const config::Loaded& loaded, const optim:
     losses += phase.losses;
     std::vector<optim::Optimizer*> optimizers;
     for (const auto& optimizer : learner.optimizers) optimizers.push_back(optimizer.get());
-    of_step.schedule =
+    phase_options.schedule =
         schedule(optim::learning_rate(optimizer_of(loaded.config, shares_of(phase).front().optimizer)));
-    learner.step = std::make_unique<optim::Step>(*phase.trained, optimizers, of_step);
+    learner.step = std::make_unique<optim::Step>(*phase.trained, optimizers, phase_options);
     learners_.push_back(std::move(learner));
   }
   name_parameters();

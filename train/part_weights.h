@@ -1,5 +1,5 @@
-// The weight of a part of a step: of a micro-batch, of a shard, of a rank's shard, all alike. With it a step
-// of several parts has the gradient of one batch that holds all of their samples.
+// Weight of a part of a step: a micro-batch, a shard, or a rank's shard. With these weights, a step of
+// several parts has the gradient of one batch with all samples.
 #pragma once
 
 #include <optional>
@@ -12,10 +12,10 @@ namespace tandem::train {
 
 optim::PartWeight part_weight(const tasks::Task& task, const datasets::Batch& part);
 
-// The unit of these weights (optim::MicroBatches) for a run whose batches come in so many shards and steps in
-// so many micro-batches: that of a usual shard, a function of the data and the configuration, so that all
-// ranks and a run that goes on have the same. Absent where the first micro-batch of a step gives it. Reads
-// the first batch of `source`, which is not divided, where its samples do not tell.
+// Unit of these weights (optim::MicroBatches) for a run with this number of shards and micro-batches per
+// step: the weight of a typical shard. It depends only on data and configuration, so all ranks and a resumed
+// run have the same. Absent if the first micro-batch of a step sets it. Reads the first batch of `source`,
+// which must not be divided, if the number of samples does not determine it.
 std::optional<double> unit_of_parts(const tasks::Task& task, const datasets::SourcePtr& source, int shards,
                                     int micro_batches);
 

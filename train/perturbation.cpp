@@ -10,7 +10,7 @@ namespace tandem::train {
 
 namespace {
 
-// The finite floats in their order, as consecutive integers around 0.
+// Rank of a finite float in the order of all, with 0 at rank 0.
 std::int32_t rank_of(float value) {
   const auto bits = std::bit_cast<std::int32_t>(value);
   return bits >= 0 ? bits : std::numeric_limits<std::int32_t>::min() - bits;

@@ -1,5 +1,5 @@
-// Initial weights moved by units in the last place: a run that starts so differs from one that does not by
-// chance alone, and so shows how much chance does.
+// Perturbation of initial weights by units in the last place: runs that differ only in it differ by chance,
+// so their spread measures run-to-run noise.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace tandem::train {
 
-// Moves every element of every parameter of `model` up or down by `ulps` representable numbers, at random, as
-// a function of `seed` alone. Values that are not finite stay.
+// Moves every element of every parameter up or down by `ulps` representable numbers, in random directions
+// that depend only on `seed`. Non-finite values stay.
 void perturb(nn::Module& model, std::uint64_t seed, std::int64_t ulps);
 
 }  // namespace tandem::train

@@ -16,26 +16,25 @@ namespace tandem::train {
 
 namespace {
 
-constexpr Index kFewSamples = 2;  // ops are the same for any number
+constexpr Index kFewSamples = 2;  // the ops do not depend on the number of samples
 constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
 constexpr std::string_view kMakeAgain = "make it again: tandem plan CONFIG";
-constexpr std::size_t kShownName = 60;  // bytes of a phase's
+constexpr std::size_t kShownName = 60;  // bytes of a phase's name
 
-// What messages call it.
+// Name of the plan in messages.
 std::string name_of_plan(const config::Loaded& loaded) {
   const std::string& file = loaded.config.precision.plan.value();
   return file == kPlanAtStart ? "plan.json" : file;
 }
 
-// Losses with a scale each are computed one by one (StepRunner), and a plan is of the forward of their sum.
+// Losses with separate scales are computed one by one (StepRunner); a plan is for the forward of their sum.
 void require_one_forward_each(const config::Loaded& loaded, const std::vector<tasks::Phase>& phases) {
   if (precision_of(loaded.config).scaler.scope != optim::ScalerScope::loss) return;
   for (const tasks::Phase& phase : phases)
-    require(
-        phase.losses == 1, "plan",
-        "precision.scaler.scope: loss computes the {} losses of the {} one by one, and a plan is of their "
-        "sum; take global or optimizer",
-        phase.losses, phase.name);
+    require(phase.losses == 1, "plan",
+            "precision.scaler.scope: loss computes the {} losses of the {} separately, and a plan is for "
+            "their sum; use global or optimizer",
+            phase.losses, phase.name);
 }
 
 std::string phases_text(const std::vector<std::string>& names) {
@@ -50,12 +49,11 @@ std::string plan_text_of(const config::Loaded& loaded) {
   const auto& file = loaded.config.precision.plan;
   if (!file || !loaded.plan.empty()) return loaded.plan;
   require(*file != kPlanAtStart, "",
-          "{}: precision.plan: auto is for `tandem train`, which makes the plan when the run starts; give "
-          "the file "
-          "that `tandem plan` wrote",
+          "{}: precision.plan: auto works only in `tandem train`, which makes the plan when the run starts; "
+          "give the file that `tandem plan` wrote",
           config::place_of(loaded.given, "precision.plan"));
   std::string text = files::read_text(*file, kMostBytes);
-  require(!text.empty(), "", "{}: is empty, and no plan; make it again: tandem plan CONFIG", *file);
+  require(!text.empty(), "", "{}: the plan is empty; make it again: tandem plan CONFIG", *file);
   return text;
 }
 
@@ -129,13 +127,13 @@ void require_own_plan(const config::Loaded& loaded, const tasks::DataPtr& data) 
   std::vector<std::string> named;
   for (const auto& plan : plans) named.push_back(plan.model.phase);
   const std::vector<std::string> phases = planned_phases(loaded, data);
-  require(named == phases, "plan", "{} is of the {}, and a step of this task has the {}; {}", file,
+  require(named == phases, "plan", "{} is for the {}, and a step of this task has the {}; {}", file,
           phases_text(named), phases_text(phases), kMakeAgain);
   for (std::size_t phase = 0; phase < plans.size(); ++phase) {
     const amp::TracedModel traced = trace_of(loaded, data, phase, kFewSamples);
     amp::plan::require_match(plans[phase], amp::plan::keys_of(traced.graph), file);
     require(plans[phase].model.digest == traced.model_digest(), "plan",
-            "{}{} is of a model with the same ops whose layers or rules differ; {}", file,
+            "{}{} is for a model with the same ops but other layers or rules; {}", file,
             phase_suffix(plans[phase]), kMakeAgain);
   }
 }

@@ -28,7 +28,7 @@ std::string text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Where none are asked for: a function of the configuration alone in the reproducible mode.
+// Default number of shards. In the reproducible mode it does not depend on the number of ranks.
 Index usual_shards(const config::ParallelConfig& options, int ranks, Index batch_size) {
   if (options.reduction != "reproducible") return ranks;
   Index shards = kReproducibleShards;
@@ -39,11 +39,11 @@ Index usual_shards(const config::ParallelConfig& options, int ranks, Index batch
 int checked_shards(const config::ParallelConfig& options, int ranks, Index batch_size) {
   const Index shards = options.shards.value_or(usual_shards(options, ranks, batch_size));
   require(shards <= batch_size, "",
-          "parallel.shards: {} shards of a batch of {} samples (data.batch_size): a shard has one sample at "
-          "least{}",
+          "parallel.shards: {} shards for a batch of {} samples (data.batch_size): a shard needs at least "
+          "one sample{}",
           shards, batch_size, options.shards ? "" : fmt::format("; start at most {} ranks", batch_size));
   require(shards >= ranks, "",
-          "parallel.shards: {} for {} ranks: a rank computes whole shards; take more of them, or start "
+          "parallel.shards: {} for {} ranks: each rank computes whole shards; use more shards, or start "
           "fewer ranks",
           shards, ranks);
   return static_cast<int>(shards);
@@ -56,26 +56,25 @@ DType wire_of(const config::ParallelConfig& options) {
 void check_wire(const config::ParallelConfig& options, int ranks, int shards) {
   if (options.wire == "fp32" || ranks == 1) return;
   require(options.reduction == "fast", "",
-          "parallel.wire: {} is rounded by whoever adds, and parallel.reduction: reproducible adds in FP32; "
-          "take one of them",
+          "parallel.wire: {} rounds partial sums, and parallel.reduction: reproducible adds in FP32; use "
+          "only one of them",
           options.wire);
   require(shards == ranks, "",
-          "parallel.wire: {} is sent of one shard a rank, {} ranks have {}; leave parallel.shards out",
+          "parallel.wire: {} needs one shard per rank, {} ranks have {}; leave parallel.shards out",
           options.wire, ranks, shards);
 }
 
-// Ranks wait for each other in every layer, which shards that one of them computes in turn cannot.
+// Synchronised ranks wait for each other in every layer, so a rank cannot compute several shards in turn.
 void check_batch_norm(const config::ParallelConfig& options, int ranks, int shards) {
   if (!options.sync_batch_norm || shards == 1) return;
-  require(
-      options.reduction == "fast" && shards == ranks, "",
-      "parallel.sync_batch_norm: joins ranks of one shard each, and not the {} shards{} of {} rank{}, which "
-      "may have to be computed one after the other; leave parallel.shards and parallel.reduction out",
-      shards, options.reduction == "fast" ? "" : " (parallel.reduction: reproducible)", ranks,
-      ranks == 1 ? "" : "s");
+  require(options.reduction == "fast" && shards == ranks, "",
+          "parallel.sync_batch_norm: needs one shard per rank, not {} shards{} on {} rank{}, which may be "
+          "computed one after the other; leave parallel.shards and parallel.reduction out",
+          shards, options.reduction == "fast" ? "" : " (parallel.reduction: reproducible)", ranks,
+          ranks == 1 ? "" : "s");
 }
 
-// What a state is known by: the digest of the values of each tensor.
+// The digest of each tensor's values.
 tasks::Record digests_of(const std::vector<optim::NamedTensor>& tensors) {
   tasks::RecordWriter writer;
   for (const auto& [name, tensor] : tensors) {
@@ -199,11 +198,10 @@ std::optional<std::string> ProcessGroup::difference(const std::vector<optim::Nam
 
 void ProcessGroup::require_same(const std::vector<optim::NamedTensor>& tensors, std::string_view when) {
   if (const auto differs = difference(tensors))
-    throw parallel::AgreedError(
-        fmt::format("{} {}, though every rank did the same steps: a fault of a machine's, "
-                    "or of this program's; go on from the last checkpoint",
-                    when, *differs),
-        false);
+    throw parallel::AgreedError(fmt::format("{} {}, though all ranks took the same steps: a machine or this "
+                                            "program is faulty; resume from the last checkpoint",
+                                            when, *differs),
+                                false);
 }
 
 tasks::CarriedState ProcessGroup::whole(const std::vector<tasks::CarriedState>& own) {

@@ -1,9 +1,8 @@
-// Ranks: the processes that train one run together, and what of each batch is whose.
+// ProcessGroup: the processes (ranks) that train one run together, and the shards of a batch that each owns.
 //
-// A batch is divided into shards, which ranks own in blocks; without mpirun one process owns them all. Every
-// rank goes through the same loop and takes the same decisions, from figures that are the same everywhere;
-// the first one alone writes, and speaks for all. A call here is one of all ranks, in the same order, unless
-// it says otherwise.
+// A batch is divided into shards; each rank owns a block of them, and a single process owns all. All ranks
+// run the same loop and take the same decisions from the same values. Only the first rank writes files and
+// prints. Unless a comment says otherwise, functions are collective: all ranks call them in the same order.
 #pragma once
 
 #include <memory>
@@ -27,51 +26,51 @@ namespace tandem::train {
 
 class ProcessGroup {
  public:
-  // `communicator`: absent, or of one process: this one is alone. It is kept by reference. `batch_size`: of
-  // the samples of a step's batch. Throws UserError, naming the key, when ranks or samples are fewer than
-  // shards want, and for keys that contradict each other. Does not communicate.
+  // `communicator` is kept by reference; null or of one process for a single process. `batch_size`: samples
+  // in the batch of a step. Throws UserError that names the key if there are too few shards for the ranks or
+  // too few samples for the shards, and for contradicting keys. Not collective.
   ProcessGroup(parallel::Communicator* communicator, const config::ParallelConfig& options, Index batch_size);
 
-  // None of these communicates.
+  // Not collective:
   int rank() const { return communicator_.rank(); }
   int size() const { return communicator_.size(); }
   bool several() const { return size() > 1; }
   bool first() const { return rank() == 0; }
   int shards() const { return shards_; }
   bool divided() const { return shards_ > 1; }
-  // The shards of this rank, and the parts of batches that they are.
+  // Number of this rank's shards, and their place in a batch.
   Index own() const { return static_cast<Index>(own_.count()); }
   datasets::ShardSpec division() const;
   double deadline_s() const { return options_.deadline_s; }
   parallel::Communicator& communicator() { return communicator_; }
-  // "", "4 ranks", "4 ranks, 8 shards added reproducibly": for people.
+  // For people: "", "4 ranks", "4 ranks, 8 shards added reproducibly".
   std::string text() const;
-  // What a step adds its shards with where it computes on `device`; absent where the batch is not divided.
-  // Throws UserError, naming the key, for a division that a GPU does not compute.
+  // The reduction over shards for a step on `device`; null if batches are not divided. Throws UserError that
+  // names the key if a GPU does not support the division.
   std::unique_ptr<optim::ShardExchange> exchange(double usual_samples, Device device);
-  // Joins the devices of ranks that exchange() was asked for; before the first step. Throws AgreedError.
+  // Connects the devices of the ranks after exchange(); call it before the first step. Throws AgreedError.
   void join_devices();
-  // Before a failure that is not that of all ranks is passed on: nothing waits for their devices any more.
+  // Call it before a failure of this rank alone propagates: no rank waits for the devices any more.
   void abandon_devices() noexcept {
     if (devices_) devices_->abandon();
   }
-  // Of these; absent where ranks compute on CPUs.
+  // Null if ranks compute on CPUs.
   parallel::DeviceCommunicator* devices() { return devices_.get(); }
-  // With whom batch norm takes its statistics: all ranks, or absent where each shard has its own.
+  // Ranks of synchronised batch norm; null if each shard has its own statistics.
   std::unique_ptr<parallel::RankPeers> batch_norm_peers();
   bool syncs_batch_norm() const { return options_.sync_batch_norm && divided(); }
-  // Ranks that divide the update among them; 1: each makes all of it.
+  // Number of ranks that divide the update; 1: each rank computes the whole update.
   int update_parts() const { return options_.shard_optimizer ? size() : 1; }
-  // What sending gradients in 16 bits made of the sums of the first step, where they are.
+  // Rounding error of the gradient sums in the first step; absent unless gradients are sent in 16 bits.
   const std::optional<parallel::WireError>& wire_error() const { return wire_error_; }
 
-  // Whether any rank says so.
+  // Logical or over ranks.
   bool any(bool here);
-  // The same of several ranks that train, in the messages of their steps: said with those from now on, and
-  // whether any rank said so in the last one. Does not communicate.
+  // Logical or over ranks that travels with the messages of training steps: sets this rank's value from now
+  // on, and returns the result of the last step. Not collective.
   void say_in_step(bool here) { flag_.own = here; }
   bool said_in_step() const { return flag_.any; }
-  // What the first rank has, on every rank. `value` is asked for on the first only.
+  // Value of the first rank, on every rank. `value` is called on the first rank only.
   template <class Work>
   std::string text_of_first(Work&& value) {
     if (!several()) return value();
@@ -82,23 +81,24 @@ class ProcessGroup {
   auto together(Work&& work) {
     return parallel::together(communicator_, options_.deadline_s, std::forward<Work>(work));
   }
-  // Texts of all ranks, on every rank.
+  // Texts of all ranks, on every rank (all-gather).
   std::vector<std::string> texts(std::string_view own);
-  // Of the first rank: its bytes, or its values in the place of those of the others.
+  // Broadcasts from the first rank: bytes, or the values of a tensor.
   std::vector<std::byte> from_first(std::span<const std::byte> bytes);
   void take_from_first(const Tensor& tensor);
-  // The weights and the running statistics of the first rank.
+  // Broadcasts weights and running statistics.
   void take_from_first(nn::Module& module);
 
-  // Of these tensors, named alike, the first that has not the same bits on all ranks, and whose it is;
-  // nothing where all have.
+  // The first tensor whose bits differ between ranks, with these ranks; absent if all are equal. Every rank
+  // passes the same names.
   std::optional<std::string> difference(const std::vector<optim::NamedTensor>& tensors);
-  // Throws parallel::AgreedError where they differ though they should not. `when`: "after step 100:".
+  // Throws parallel::AgreedError if they differ. `when`: "after step 100:".
   void require_same(const std::vector<optim::NamedTensor>& tensors, std::string_view when);
 
-  // What the own shards carry, as one of the whole batch: on the first rank; nothing on the others.
+  // Joins the carried states of all shards into that of the whole batch on the first rank; empty on other
+  // ranks.
   tasks::CarriedState whole(const std::vector<tasks::CarriedState>& own);
-  // The inverse, for each own shard, of a whole one that every rank has. Does not communicate.
+  // The inverse: the states of this rank's shards, from the whole state. Not collective.
   std::vector<tasks::CarriedState> parts(const tasks::CarriedState& whole) const;
 
  private:

@@ -26,7 +26,7 @@ bool wants_colour() {
   return !(no_colour && *no_colour) && !(term && std::string(term) == "dumb");
 }
 
-// One less than there are: a terminal may break a row that is full.
+// One column less than the terminal has: some terminals wrap a full row.
 std::size_t usable_columns(std::FILE* out) {
   constexpr int kUsual = 80, kLeast = 20;
   int columns = 0;
@@ -36,7 +36,6 @@ std::size_t usable_columns(std::FILE* out) {
   return static_cast<std::size_t>(std::max(columns > 0 ? columns : kUsual, kLeast) - 1);
 }
 
-// The first `columns` characters.
 std::string cut(const std::string& text, std::size_t columns) {
   std::size_t characters = 0, end = 0;
   for (; end < text.size(); ++end) {
@@ -86,7 +85,7 @@ void Progress::update(const ProgressState& state) {
 
 std::vector<LinePart> Progress::parts_of(const ProgressState& state) const {
   const double elapsed = std::chrono::duration<double>(Clock::now() - started_).count();
-  // The first update may come in the middle of a run that goes on.
+  // A resumed run starts in the middle.
   const double left = elapsed /
                       static_cast<double>(std::max<std::int64_t>(state.total_step - first_step_, 1)) *
                       static_cast<double>(state.total_steps - state.total_step);
@@ -98,7 +97,7 @@ std::vector<LinePart> Progress::parts_of(const ProgressState& state) const {
           {fmt::format("{} left", duration_text(left)), 2}};
 }
 
-// The epoch, the bar where there is room for one, the rest.
+// Inserts the bar after the epoch, if there is room for it.
 std::string Progress::bar(const ProgressState& state, std::size_t columns) const {
   constexpr std::size_t kNarrowest = 8, kWidest = 30;
   std::vector<LinePart> parts = parts_of(state);
@@ -132,7 +131,7 @@ void Progress::line(const std::vector<LinePart>& parts) {
 
 void Progress::finish() { clear(); }
 
-// What cannot be shown is not missed: the run goes on.
+// Write errors are ignored: training does not depend on the display.
 void Progress::put(const std::string& text) {
   [[maybe_unused]] const auto written = std::fwrite(text.data(), 1, text.size(), out_);
   std::fflush(out_);

@@ -22,7 +22,7 @@ void Ranges::before_backward(const Node& node, std::span<const Tensor>) {
   push(name.c_str());
 }
 
-// What an exception left open ends with the stage.
+// A stage also ends ranges that an exception left open.
 void Ranges::begin(train::Stage stage) {
   pop_all();
   push(train::kStageNames[static_cast<std::size_t>(stage)]);

@@ -1,9 +1,9 @@
-// Ranges for NVIDIA's tools: Nsight Systems shows which op and which stage of a step a kernel belongs to.
+// NVTX ranges: Nsight Systems shows the op and the stage of a step that a kernel belongs to.
 //
 //   TANDEM_NVTX=1 nsys profile -t cuda,nvtx tandem train …
 //
-// Named after the op, "conv2d" and "conv2d backward", and after the stage. Ops that an op is made of lie
-// within it. A step that is done from a recording has the ranges of its stages only.
+// Ranges have the names of stages and of ops: "conv2d", "conv2d backward". Ops inside a composite op are
+// nested. A step that replays a recording has only the ranges of its stages.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@
 
 namespace tandem::profile {
 
-// Pushes ranges for the ops of its thread while it lives. Timers that it watches must outlive it.
+// Pushes ranges for the ops of its thread while it lives. Watched timers must outlive it.
 class Ranges final : public OpObserver, public train::StageObserver {
  public:
   explicit Ranges(Backend& backend) : backend_(backend), observed_(*this) {}
@@ -46,8 +46,8 @@ class Ranges final : public OpObserver, public train::StageObserver {
   ObserverScope observed_;
 };
 
-// Where the environment asks for ranges, with TANDEM_NVTX or, as a tool that collects them does, with
-// NVTX_INJECTION64_PATH, and the device is a GPU; else absent, and nothing is paid.
+// Null, at no cost, unless the device is a GPU and TANDEM_NVTX or NVTX_INJECTION64_PATH (set by collecting
+// tools) is in the environment.
 std::unique_ptr<Ranges> ranges_if_asked(Device device);
 
 }  // namespace tandem::profile

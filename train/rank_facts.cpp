@@ -22,8 +22,8 @@ std::string host_name() {
   return gethostname(name, HOST_NAME_MAX) == 0 ? name : "";
 }
 
-// The first leaf, or member that only one of them has, in which they differ; "" where they are equal. What is
-// there is told as JSON.
+// The first leaf in which the two differ, or that only one of them has, with both values as JSON; "" if they
+// are equal.
 std::string difference(const Json& first, const Json& other, int rank, const std::string& path) {
   if (first.is_object() && other.is_object()) {
     for (const auto& [key, value] : first.items()) {
@@ -41,7 +41,7 @@ std::string difference(const Json& first, const Json& other, int rank, const std
                      files::json_text(other), rank);
 }
 
-// Ranks of a host take its GPUs in turn (device_of).
+// Ranks of a host use its GPUs in turn (device_of).
 Json gpu_of_rank(const Json& devices) {
   std::vector<std::string> gpus;
   for (const Json& device : devices)
@@ -62,14 +62,14 @@ Json facts_of_rank(const Json& environment) {
           {"gpu", gpu_of_rank(environment["devices"])}};
 }
 
-Json facts_of_rank(const Json& environment, const Json& course, const tasks::Data& data) {
+Json facts_of_rank(const Json& environment, const Json& configuration, const tasks::Data& data) {
   Json facts = facts_of_rank(environment);
   facts[kSame] = {{"version", environment["version"]},
                   {"build", environment["build"]},
                   {"compiler", environment["compiler"]},
                   {"libraries", environment["libraries"]},
                   {"level", environment["cpu"]["level"]},
-                  {"configuration", course},
+                  {"configuration", configuration},
                   {"data",
                    {{"training_samples", data.training_samples()},
                     {"description", files::sha256(files::json_text(data.description()))}}}};
@@ -82,8 +82,8 @@ std::optional<std::string> difference(std::span<const Json> facts) {
         difference(facts[0].at(kSame), facts[rank].at(kSame), static_cast<int>(rank), "");
     if (text.empty()) continue;
     const bool level = text.starts_with("level");
-    return fmt::format("ranks train one model with one program, configuration and data: {}{}", text,
-                       level ? "; TANDEM_ISA gives all of them the lowest level among them" : "");
+    return fmt::format("all ranks must have the same program, configuration and data: {}{}", text,
+                       level ? "; set TANDEM_ISA to the lowest level of all ranks" : "");
   }
   return std::nullopt;
 }

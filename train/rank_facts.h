@@ -1,5 +1,5 @@
-// What ranks are and compute with: what has to be the same on all of them, and what a reader of a run's
-// record wants to know of each.
+// Facts about ranks: those that must be the same on all of them, and those that a run's record lists for
+// each.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -14,15 +14,15 @@ namespace tandem::train {
 
 using tasks::Json;
 
-// What this process runs on: {"host", "cpu", "level", "threads", "gpu"}, by runs::environment(). "gpu": the
-// one that is this rank's, or null.
+// The machine of this process: {"host", "cpu", "level", "threads", "gpu"}, from runs::environment(). "gpu" is
+// this rank's, or null.
 Json facts_of_rank(const Json& environment);
-// With what must be the same, as member "same": {"version", "build", "compiler", "libraries", "level",
-// "configuration", "data"}. `course`: the configuration without what ranks may differ in.
-Json facts_of_rank(const Json& environment, const Json& course, const tasks::Data& data);
+// The same and, as member "same", what must not differ: {"version", "build", "compiler", "libraries",
+// "level", "configuration", "data"}. `configuration`: the configuration without keys that may differ between
+// ranks.
+Json facts_of_rank(const Json& environment, const Json& configuration, const tasks::Data& data);
 
-// What must be the same and is not, with the first rank that has it otherwise than rank 0; nothing when all
-// is.
+// The first difference in "same", between rank 0 and the first rank that differs; absent if all are equal.
 std::optional<std::string> difference(std::span<const Json> facts);
 
 // "rank 1: node2, AMD EPYC, level v3, 1 thread"

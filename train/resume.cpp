@@ -22,20 +22,19 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Keys that say how a run goes on, not what it computes. Those that end in a dot stand for all below.
+// Keys that do not affect the results. A final dot includes all keys below.
 // clang-format off
-constexpr std::array<std::string_view, 21> kHarmless{
+constexpr std::array<std::string_view, 21> kChangeable{
     "name", "run_dir", "epochs", "log_every", "eval.", "checkpoint.", "compare.", "on_divergence", "tensorboard",
     "tensorboard_histograms", "data.workers", "data.prefetch", "data.eval_batch_size",
     "data.max_image_mib", "data.skip_bad_samples", "data.max_bad_samples", "threads", "device", "autotune", "cuda_graph",
     "parallel."};
 // clang-format on
 
-bool is_harmless(std::string_view key) {
-  return std::ranges::any_of(kHarmless, [&](std::string_view harmless) {
-    if (harmless.ends_with('.'))
-      return key.starts_with(harmless) || key == harmless.substr(0, harmless.size() - 1);
-    return key == harmless || (key.starts_with(harmless) && key[harmless.size()] == '.');
+bool may_change(std::string_view key) {
+  return std::ranges::any_of(kChangeable, [&](std::string_view each) {
+    if (each.ends_with('.')) return key.starts_with(each) || key == each.substr(0, each.size() - 1);
+    return key == each || (key.starts_with(each) && key[each.size()] == '.');
   });
 }
 
@@ -55,7 +54,7 @@ void add_leaves(const config::Json& json, const std::string& path,
   }
 }
 
-// A precision that is an object here and a name there differs as a whole, not in thirty keys.
+// A precision that is an object in one and a name in the other is compared as a whole, not by thirty keys.
 config::Json with_short_precision(const config::Json& json, const config::Json& other) {
   const auto is_object = [](const config::Json& j) {
     return j.contains("precision") && j["precision"].is_object();
@@ -69,17 +68,17 @@ config::Json with_short_precision(const config::Json& json, const config::Json& 
 
 config::Json json_of(const std::string& path) {
   config::Json json = config::Json::parse(files::read_text(path), nullptr, false);
-  // A value that could not be parsed is equal and unequal to nothing.
-  require(json.is_object(), path, "is damaged: it is no JSON object");
+  // A value that failed to parse compares neither equal nor unequal.
+  require(json.is_object(), path, "is damaged: it is not a JSON object");
   return json;
 }
 
-// Whatever the order of keys.
+// Ignores the order of keys.
 bool same_values(const config::Json& a, const config::Json& b) {
   return nlohmann::json(a) == nlohmann::json(b);
 }
 
-// The status of the last end event; "" when there is none.
+// Status of the last end event; "" if there is none.
 std::string last_status(const runs::RunDirectory& run) {
   std::string status;
   files::each_line(files::read_text_if_there(run.metrics()).value_or(""), [&](std::string_view line, bool) {
@@ -89,17 +88,17 @@ std::string last_status(const runs::RunDirectory& run) {
   return status;
 }
 
-// Whether there is nothing left to train in so many epochs. A run may have stopped at --limit-steps, too.
+// Whether nothing is left to train within `epochs`. A run that stopped at --limit-steps also has status
+// completed.
 bool has_completed(const runs::RunDirectory& run, std::int64_t epochs) {
   if (last_status(run) != "completed") return false;
   const auto state = runs::newest_state(run);
   return state && state->epoch > epochs;
 }
 
-// Runs of one configuration lie where run_dir puts them: the directories that begin with what stands before
-// {time}.
+// Searches the directories whose paths start with the part of run_dir before {time}.
 std::optional<runs::RunDirectory> newest_unfinished(const config::Config& config,
-                                                    std::vector<std::string>& passed_over) {
+                                                    std::vector<std::string>& ignored_runs) {
   std::string pattern = config.run_dir;
   if (const auto name = pattern.find("{name}"); name != std::string::npos)
     pattern.replace(name, 6, config.name);
@@ -123,8 +122,7 @@ std::optional<runs::RunDirectory> newest_unfinished(const config::Config& config
       newest = std::move(run);
       newest_time = time;
     } catch (const Error& error) {
-      passed_over.push_back(
-          fmt::format("{} is passed over by --resume auto: {}", path.string(), error.what()));
+      ignored_runs.push_back(fmt::format("{} is ignored by --resume auto: {}", path.string(), error.what()));
     }
   }
   return newest;
@@ -135,31 +133,30 @@ std::optional<runs::RunDirectory> newest_unfinished(const config::Config& config
 std::optional<runs::RunDirectory> run_to_resume(const std::string& config,
                                                 const std::vector<std::string>& overrides,
                                                 const std::string& resume,
-                                                std::vector<std::string>& passed_over) {
+                                                std::vector<std::string>& ignored_runs) {
   require(!config.empty() || (!resume.empty() && resume != "auto"), "",
-          "train: a configuration is missing; shipped ones are listed by `tandem ls configs`");
+          "train: a configuration is missing; `tandem ls configs` lists the shipped ones");
   const bool names_run = !config.empty() && runs::RunDirectory::is_run(config);
   if (resume.empty() && !names_run) return {};
   if (resume == "auto" && !names_run)
-    return newest_unfinished(config::load(config, overrides).config, passed_over);
+    return newest_unfinished(config::load(config, overrides).config, ignored_runs);
   require(config.empty() || names_run, "",
-          "train: --resume {} goes on with the run's own configuration; leave out {}", resume, config);
+          "train: --resume {} uses the run's own configuration; leave out {}", resume, config);
   require(!names_run || resume.empty() || resume == "auto", "",
-          "train: {} and --resume {} are two runs; name one", config, resume);
+          "train: {} and --resume {} are two runs; give only one", config, resume);
   const std::string path = names_run ? config : resume;
   runs::RunDirectory run = runs::RunDirectory::open(path);
   const std::int64_t epochs = config::load(run.config(), overrides).config.epochs;
-  require(
-      !has_completed(run, epochs), "",
-      "{}: this run has completed; nothing is left to resume. It trains longer with more epochs (epochs=N), "
-      "and once more as a new run from {}",
-      path, run.config());
+  require(!has_completed(run, epochs), "",
+          "{}: this run has completed; nothing is left to resume. Give more epochs to continue it "
+          "(epochs=N), or start a new run from {}",
+          path, run.config());
   return run;
 }
 
 namespace {
 
-// What a run that was saved before a key was there has had of it; nothing for keys without a default.
+// Default of a key that did not exist when a run was saved; "" for keys without a default.
 std::string default_of(const std::string& path, const std::string& task) {
   for (const auto& [listed, key, only_for] : config::list_keys(config::Config::schema(), task))
     if (listed == path && !key->required)
@@ -188,22 +185,22 @@ ConfigChanges changes_since(const config::Json& saved, const config::Json& now) 
     const std::string text = fmt::format("{}: {} → {}", key, value(before), value(after));
     const bool precision = key == "precision" || key.starts_with("precision.");
     changes.precision |= precision;
-    (precision || is_harmless(key) ? changes.notes : refused).push_back(text);
+    (precision || may_change(key) ? changes.notes : refused).push_back(text);
   };
   for (const auto& [key, value] : before) compare(key);
   for (const auto& [key, value] : after) {
     if (!before.contains(key)) compare(key);
   }
-  require(refused.empty(), "",
-          "this run cannot go on with another {}; start a new one, from these weights if you like: "
-          "init_from=RUN",
-          fmt::join(refused, ", "));
+  require(
+      refused.empty(), "",
+      "this run cannot resume with another {}; start a new one, optionally from these weights: init_from=RUN",
+      fmt::join(refused, ", "));
   return changes;
 }
 
 namespace {
 
-// What the run says of where it was computed; null where it says nothing.
+// The environment that the run recorded; null if it is missing or damaged.
 nlohmann::json environment_of(const runs::RunDirectory& run) {
   if (files::kind_of(run.environment()) != files::Kind::file) return {};
   const auto environment = nlohmann::json::parse(files::read_text(run.environment()), nullptr, false);
@@ -226,12 +223,11 @@ std::string note_on_level(const runs::RunDirectory& run, bool deterministic) {
   if (cpu == environment.end()) return "";
   const std::string before = files::text_in(*cpu, "level"), now(cpu::name_of(cpu::level()));
   if (before.empty() || before == now) return "";
-  require(
-      !deterministic, "",
-      "deterministic: the run was computed with the kernels of {}, this process has those of {}, which round "
-      "sums otherwise; TANDEM_ISA={} takes the same ones where the CPU and the build have them",
-      before, now, before);
-  return fmt::format("changed: kernels of {} → {}, which round sums otherwise", before, now);
+  require(!deterministic, "",
+          "deterministic: the run was computed with the kernels of {}, this process has those of {}, which "
+          "round sums differently; set TANDEM_ISA={} if the CPU and the build have them",
+          before, now, before);
+  return fmt::format("changed: kernels of {} → {}, which round sums differently", before, now);
 }
 
 }  // namespace tandem::train

@@ -1,4 +1,4 @@
-// Which run is gone on with, and what of its configuration may have changed.
+// Resumption: the run to resume, and the keys of its configuration that may have changed.
 #pragma once
 
 #include <optional>
@@ -10,32 +10,31 @@
 
 namespace tandem::train {
 
-// The run to go on with; absent: a new one. That is `config` when it names a run directory, or `resume`, a
-// run directory too, or "auto": the newest run of the same configuration, overrides included, that has not
-// completed; a new run when there is none. So one command line both starts a run and goes on with it. Throws
-// UserError when there is nothing to resume, the run has completed (unless `overrides` give it more epochs),
-// or a configuration is missing or given besides a directory. `passed_over` gets a line for each run that
-// "auto" found and cannot judge, because what it holds is damaged.
+// The run to resume; absent for a new run. It is `config` or `resume` if one names a run directory. With
+// `resume` "auto" it is the newest unfinished run of the same configuration, overrides included, so that one
+// command line both starts and resumes a run. Throws UserError if there is nothing to resume, if the run has
+// completed (unless `overrides` give it more epochs), and if a configuration is missing or given in addition
+// to a directory. `ignored_runs` gets a line for each damaged run that "auto" ignores.
 std::optional<runs::RunDirectory> run_to_resume(const std::string& config,
                                                 const std::vector<std::string>& overrides,
                                                 const std::string& resume,
-                                                std::vector<std::string>& passed_over);
+                                                std::vector<std::string>& ignored_runs);
 
-// What became of a configuration between a checkpoint and its resumption, both resolved.
+// Changes between the resolved configurations of a checkpoint and of its resumption.
 struct ConfigChanges {
-  std::vector<std::string> notes;  // a line for each key that may change: "epochs: 10 → 20"
-  bool precision = false;          // some key of `precision` is among them
+  std::vector<std::string> notes;  // one line for each key that may change: "epochs: 10 → 20"
+  bool precision = false;          // a key of `precision` has changed
 };
 
-// Throws UserError listing the keys that a run cannot change half way: those of the model, the data, the
-// optimizer and everything else that is not harmless.
+// Throws UserError with the keys that must not change during a run: those of model, data, optimizer and all
+// others that affect the results.
 ConfigChanges changes_since(const config::Json& saved, const config::Json& now);
 
-// What to say where the run was computed at another level of the CPU than this process computes at, whose
-// kernels round sums otherwise; "" where it is the same one or unknown. Throws UserError where a
-// `deterministic` run would change its level.
+// Note for a run that was computed at another CPU level than this process uses, since its kernels round sums
+// differently; "" if the level is the same or unknown. Throws UserError if a `deterministic` run would change
+// its level.
 std::string note_on_level(const runs::RunDirectory& run, bool deterministic);
-// And where so many ranks go on with what another number of them computed, as far as that is known.
+// Note for a run that was computed by another number of ranks, if that is known; else "".
 std::string note_on_ranks(const runs::RunDirectory& run, int ranks);
 
 }  // namespace tandem::train

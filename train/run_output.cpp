@@ -36,7 +36,7 @@ void RunOutput::warn(const std::string& text) {
   log_.warning(text);
 }
 
-void RunOutput::tell_skipped(const std::string& text) {
+void RunOutput::report_skipped(const std::string& text) {
   if (progress_) progress_->line(text);
   if (!speaker_.empty()) output::print_error(speaker_ + text);
   log_.warning(text);
@@ -52,19 +52,20 @@ std::optional<std::string> RunOutput::write(const std::filesystem::path& file, c
   }
 }
 
-const std::optional<std::string>& RunOutput::hindrance() {
+const std::optional<std::string>& RunOutput::fatal_error() {
   const auto now = metrics_.trouble() ? metrics_.trouble() : trouble_;
   if (survives_write_errors_) {
-    warn_once(now, told_, "training goes on (checkpoint.on_save_error)");
-  } else if (now && !hindrance_) {
-    hindrance_ = now;
+    warn_once(now, last_warning_, "training goes on (checkpoint.on_save_error)");
+  } else if (now && !fatal_error_) {
+    fatal_error_ = now;
   }
-  warn_once(log_.trouble(), told_of_log_, "training goes on");
-  return hindrance_;
+  warn_once(log_.trouble(), last_log_warning_, "training goes on");
+  return fatal_error_;
 }
 
-void RunOutput::warn_once(const std::optional<std::string>& reason, Told& told, const char* consequence) {
-  if (reason != std::exchange(told, reason) && reason) warn(fmt::format("{}; {}", *reason, consequence));
+void RunOutput::warn_once(const std::optional<std::string>& reason, std::optional<std::string>& last,
+                          const char* consequence) {
+  if (reason != std::exchange(last, reason) && reason) warn(fmt::format("{}; {}", *reason, consequence));
 }
 
 }  // namespace tandem::train

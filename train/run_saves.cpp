@@ -21,7 +21,7 @@ RunSaves::RunSaves(RunOutput& output, const config::Config& config, const tasks:
   if (output.directory())
     checkpoints_.emplace(*output.directory(), config.checkpoint.keep, data.description(),
                          config_without_run_dir(config));
-  if (step > 0) told_ = step;
+  if (step > 0) recorded_ = step;
   if (step > 0 && !converted) held_ = step;
 }
 
@@ -30,8 +30,8 @@ void RunSaves::conclude(runs::RunState& state) {
   try {
     const auto saved = checkpoints_->finish();
     if (!saved) return;
-    // A step is saved before its evaluation and after it, perhaps by two processes.
-    if (std::exchange(told_, saved->step) != saved->step)
+    // A step is saved before and after its evaluation, perhaps by two processes.
+    if (std::exchange(recorded_, saved->step) != saved->step)
       output_.metrics().write_checkpoint(saved->step, saved->path);
     error_.clear();
     before_best_.reset();

@@ -1,5 +1,5 @@
-// RunSaves: the checkpoints that a session of a run saves, one under way at a time, and what is known of
-// them. On ranks that write nothing it counts steps alone.
+// RunSaves: checkpoints that a session of a run saves, one save at a time, and their status. On ranks that
+// write nothing it only counts steps.
 #pragma once
 
 #include <cstdint>
@@ -14,52 +14,52 @@
 
 namespace tandem::train {
 
-// The configuration of a run, which may have been moved since: without where it lies.
+// The configuration without run_dir, since a run's directory may be moved.
 config::Json config_without_run_dir(const config::Config& config);
 
 class RunSaves {
  public:
-  // `step`: iterations of the checkpoint that the run goes on from, 0 where there is none; unless
-  // `converted`, its tensors are what the steps hold. `output` is kept by reference.
+  // `step`: iteration of the checkpoint that the run resumes from, or 0. Unless `converted`, the steps hold
+  // the tensors of that checkpoint. `output` is kept by reference.
   RunSaves(RunOutput& output, const config::Config& config, const tasks::Data& data, std::int64_t step,
            bool converted);
 
-  // Waits for the save under way, if any, and tells what became of it. One that failed throws, or is a
-  // warning where the run survives that; what it held is no best figure of `state` then.
+  // Waits for the save under way, if any. A failed save throws, or is a warning if the run survives write
+  // errors; `state` then loses the best metric of that save.
   void conclude(runs::RunState& state);
-  // Whether conclude() has something to tell at once.
+  // Whether conclude() would return a result without waiting.
   bool ended() const { return checkpoints_ && checkpoints_->ended(); }
 
-  // The figure is the best one, with the next save. Concludes the one before: what it could not write is no
-  // best one.
+  // Sets the best metric, which the next save stores. First concludes the previous save, which may have
+  // failed.
   void set_best(runs::RunState& state, double figure);
-  // Takes the weights of the next save from the model: they may be averages, which the rest must not be.
+  // Copies the model's weights for the next save: they may be averages, unlike the other tensors.
   void take_weights(nn::Module& model, std::int64_t epoch, std::int64_t step);
-  // Begins a save. `tensors`: what the steps need to go on; absent where the checkpoint of this step has
-  // weights and tensors, and only where the run stands is another.
+  // Starts a save. `tensors`: state of the steps for a resume; absent if the checkpoint of this step already
+  // has weights and tensors, and only the run state changes.
   void save(std::int64_t step, const std::optional<std::vector<optim::NamedTensor>>& tensors,
             const runs::RunState& state, bool best);
 
-  // Of checkpoint.every_steps.
+  // By checkpoint.every_steps.
   bool due(std::int64_t step) const { return passes_multiple(saved_, step, every_steps_); }
-  // Whether the newest checkpoint has the weights and tensors of that step; known to the first rank: others
-  // take a failed save for one.
+  // Whether the newest checkpoint has the weights and tensors of that step. Only the first rank knows of
+  // failed saves.
   bool holds(std::int64_t step) const { return held_ == step; }
-  // The tensors of the steps have changed without a step.
+  // The tensors have changed without a step.
   void expire() { held_ = -1; }
-  // Whether the last save was of that step, and went well as far as is known.
+  // Whether the last save was of that step and has not failed so far.
   bool saved(std::int64_t step) const { return saved_ == step && error_.empty(); }
-  // Of the last save; empty when it went well.
+  // Error of the last save, or "".
   const std::string& error() const { return error_; }
 
  private:
   RunOutput& output_;
   std::optional<runs::Checkpoints> checkpoints_;  // absent on ranks that write nothing
   const std::int64_t every_steps_;
-  // Steps: of the last save; see holds(); of the save that metrics were told of last.
-  std::int64_t saved_, held_ = -1, told_ = -1;
+  // Steps: of the last save; see holds(); of the last checkpoint in the metrics.
+  std::int64_t saved_, held_ = -1, recorded_ = -1;
   std::string error_;
-  std::optional<runs::RunState> before_best_;  // what is best if the save under way fails
+  std::optional<runs::RunState> before_best_;  // to be restored if the save under way fails
 };
 
 }  // namespace tandem::train

@@ -39,7 +39,7 @@ using config::Json;
 
 namespace {
 
-// Where a process may run.
+// Host and CPUs that a process may use.
 struct Place {
   std::array<char, HOST_NAME_MAX + 1> host{};
   cpu_set_t cpus{};
@@ -83,7 +83,7 @@ void prepare_machine(const config::Loaded& loaded) {
   const int count = cpu::threads();
   const auto launch = parallel::launch_from_environment();
   if (count < *config.threads && (!launch || launch->rank == 0))
-    output::remark("tandem: threads={}: {}, so that many threads compute\n", *config.threads,
+    output::remark("tandem: threads={}: {}; using that many threads\n", *config.threads,
                    count == cpu::thread_limit() ? fmt::format("OMP_THREAD_LIMIT allows {}", count)
                                                 : fmt::format("this process may use {} CPUs", count));
 }
@@ -93,7 +93,8 @@ Device device_of(const config::Config& config) {
   const CudaDevices& found = cuda_devices();
   if (found.count == 0) {
     if (config.device == "auto") return {};
-    throw VendorError("", fmt::format("device=cuda: {}; device=auto takes the CPU then", found.why_none));
+    throw VendorError(
+        "", fmt::format("device=cuda: {}; use device=auto to fall back to the CPU", found.why_none));
   }
   const auto launch = parallel::launch_from_environment();
   const Device device{DeviceType::cuda,
@@ -119,7 +120,7 @@ bool any_parameter(nn::Module& model, const std::vector<std::string>& names) {
   });
 }
 
-// Why what the weights were trained on is not this data; "" where nothing is known of it.
+// Difference between the data that the weights were trained on and this data; "" if the former is unknown.
 std::string data_differences(const tasks::Data& data, const safetensors::File& file) {
   if (!runs::has_saved_data(file)) return "";
   try {
@@ -141,22 +142,21 @@ std::vector<std::string> initialise_from(const config::Config& config, tasks::Ta
   WordRows words = rows_by_word(config, task, file);
   const models::LoadReport fit = models::compare_weights(model, file, words.rows);
   if (from.strict) {
-    const std::string rest =
-        fit.loaded.empty() ? "none of them fits"
-                           : fmt::format(
-                                 "init_from.strict=false takes the {} tensors that fit and leaves the others "
-                                 "as they start",
-                                 fit.loaded.size());
-    require(fit.differences().empty(), "", "init_from.path: {}: are not the weights of this model: {}; {}",
+    const std::string rest = fit.loaded.empty() ? "no tensor fits"
+                                                : fmt::format(
+                                                      "set init_from.strict=false to load the {} tensors "
+                                                      "that fit and keep the initial values of the others",
+                                                      fit.loaded.size());
+    require(fit.differences().empty(), "", "init_from.path: {}: the weights are not of this model: {}; {}",
             path, fit.differences(), rest);
   }
   require(any_parameter(model, fit.loaded), "",
           "init_from.path: {}: none of its {} tensors fits a parameter of this model: {}", path,
           file.entries().size(), fit.differences());
-  // Words need not be the same: their rows are taken one by one.
+  // Words may differ: their rows are copied word by word.
   const std::string other_data = words.rows.empty() ? data_differences(*task.data(), file) : "";
   require(other_data.empty() || !from.strict, "",
-          "init_from.path: {}; init_from.strict=false starts from these weights all the same", other_data);
+          "init_from.path: {}; set init_from.strict=false to use these weights anyway", other_data);
   const models::LoadReport report = models::load_weights(
       model, file, {.strict = from.strict, .skip_mismatched = !from.strict, .rows = std::move(words.rows)});
   require_finite(model, "init_from.path: " + path);
@@ -177,8 +177,8 @@ int freeze_parameters(const config::Config& config, nn::Module& model) {
   if (!config.init_from || !config.init_from->freeze) return 0;
   const std::string& names = *config.init_from->freeze;
   const int frozen = model.freeze(names);
-  require(frozen > 0, "",
-          "init_from.freeze: \"{}\" matches no parameter; their names are listed by `tandem summary`", names);
+  require(frozen > 0, "", "init_from.freeze: \"{}\" matches no parameter; `tandem summary` lists their names",
+          names);
   return frozen;
 }
 
@@ -204,22 +204,20 @@ std::unique_ptr<amp::ResolvedPrecision> resolve_precision(const config::Loaded& 
 
 std::string level_note(Device device) {
   if (device.type != DeviceType::cpu || cpu::level_choice().is_best) return "";
-  return fmt::format("computes with the kernels of {}: {}", cpu::name_of(cpu::level()),
-                     cpu::level_choice().reason);
+  return fmt::format("using kernels of {}: {}", cpu::name_of(cpu::level()), cpu::level_choice().reason);
 }
 
 std::string precision_note(const config::Config& config, Device device) {
   if (config.precision.is_fp32() || device.type != DeviceType::cpu) return "";
   if (config.precision.dtype == "fp16")
-    return "FP16 is emulated on a CPU (16-bit storage, FP32 arithmetic): it shows what FP16 does, and is not "
-           "faster";
+    return "FP16 is emulated on a CPU (16-bit storage, FP32 arithmetic): it has the numerics of FP16, but is "
+           "not faster";
   const cpu::Level level = cpu::level();
   if (level == cpu::Level::amx) return "";
   if (cpu::has_bf16_products(level))
-    return "this CPU multiplies BF16 but has no AMX: BF16 halves the memory of activations and is up to "
-           "twice "
-           "as fast as FP32, not 16 times";
-  return "this CPU has no AMX: BF16 halves the memory of activations here, and is not faster than FP32";
+    return "this CPU multiplies BF16 but has no AMX: BF16 halves the memory of activations and is at most "
+           "twice as fast as FP32, not 16 times";
+  return "this CPU has no AMX: BF16 halves the memory of activations here, but is not faster than FP32";
 }
 
 optim::StepOptions step_options(const config::Config& config) {

@@ -1,5 +1,5 @@
-// From a checked configuration to the objects that train beside the task: device, weights, precision,
-// optimizer, schedule.
+// Setup: makes the objects that training needs besides the task from a checked configuration: device,
+// weights, precision, optimizer, schedule.
 #pragma once
 
 #include <memory>
@@ -17,41 +17,38 @@
 
 namespace tandem::train {
 
-// Sets the threads: at most the CPUs the process may use, saying so where more are asked for. Where nothing
-// is said, all of them.
+// Sets the number of threads, at most the number of CPUs that the process may use, with a remark if the
+// configuration asks for more. Default: all of these CPUs.
 void prepare_machine(const config::Loaded& loaded);
-// Where nothing is said of threads: a part of them, as many as there are ranks that may use the same CPUs. A
-// call of all ranks.
+// Without a number of threads in the configuration: divides the CPUs among ranks that may use the same ones.
+// Collective.
 void share_cpus(parallel::Communicator& ranks, double deadline_s);
 
-// Where the configuration computes; sets the rules of a GPU. Of the ranks of a host each has a GPU of its
-// own, in turn. Throws VendorError with the reason when a GPU is asked for and there is none.
+// Device of the configuration; sets the rules of a GPU. Ranks of a host use its GPUs in turn. Throws
+// VendorError with the reason if a GPU is requested and there is none.
 Device device_of(const config::Config& config);
 GraphUse graph_use(const config::Config& config);
 
-// Freezes what `init_from.freeze` names; how many parameters. Throws UserError when it names none.
+// Freezes the parameters that match `init_from.freeze`; returns their number. Throws UserError if none match.
 int freeze_parameters(const config::Config& config, nn::Module& model);
-// Everything of `init_from`: loads, tables of words by word (train/word_rows.h), and freezes. Returns what to
-// tell the user, one fact a line. Throws UserError when no parameter fits, and, unless it is not strict, for
-// weights of other classes.
+// Applies `init_from`: loads weights, word tables word by word (train/word_rows.h), and freezes. Returns
+// notes for the user. Throws UserError if no parameter fits, and, if strict, for weights with other classes.
 std::vector<std::string> initialise_from(const config::Config& config, tasks::Task& task);
-// Throws UserError, which begins with `weights`, where the model holds a value that is not finite: answers
-// and losses would be made up of those.
+// Throws UserError that starts with `weights` if the model holds a non-finite value.
 void require_finite(nn::Module& model, const std::string& weights);
 
 amp::Precision precision_of(const config::Config& config);
-// The same, looked up for the model; where there is a plan, what it says (train/planned.h). Throws UserError
-// with the place of rules that match none of its layers.
+// The same, resolved for the model, or by its plan (train/planned.h). Throws UserError with the place of
+// precision rules that match no layer.
 std::unique_ptr<amp::ResolvedPrecision> resolve_precision(const config::Loaded& loaded, nn::Module& model);
-// What a user should know of the CPU's kernels, in one line; "" where they are the best that it has, or do
-// not matter.
+// Note about the level of the CPU kernels; "" if it is the best of this CPU, or irrelevant.
 std::string level_note(Device device);
-// And of that precision on the device.
+// Note about the speed of that precision on the device, or "".
 std::string precision_note(const config::Config& config, Device device);
-// Of an optimizer with that learning rate.
+// Schedule of an optimizer with learning rate `lr`.
 optim::Schedule make_schedule(const config::Config& config, double lr, std::int64_t steps_per_epoch,
                               std::int64_t total_steps);
-// All but the schedule.
+// Without the schedule.
 optim::StepOptions step_options(const config::Config& config);
 
 }  // namespace tandem::train

@@ -15,11 +15,11 @@ namespace tandem::train {
 namespace {
 
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGALRM};
-constexpr char kGivenUp[] =
-    "\ntandem: the step in which the signal came does not end; stopped in it, what was not saved is lost\n";
+constexpr char kStepHangs[] =
+    "\ntandem: the current step does not end; the process stops now, and unsaved progress is lost\n";
 volatile std::sig_atomic_t asked_times = 0;
-volatile std::sig_atomic_t patience = 0;  // seconds from the first signal until the process is ended
-char note[1024];                          // with its line breaks, for the handler
+volatile std::sig_atomic_t timeout_s = 0;  // timeout in seconds from the first signal
+char note[1024];                           // message with line breaks, for the handler
 std::size_t note_length = 0;
 double last_question = 0.0;
 struct sigaction outer[std::size(kSignals)];
@@ -30,24 +30,24 @@ double now_s() {
 
 void on_signal(int signal) {
   if (signal == SIGALRM) {
-    [[maybe_unused]] const auto written = write(STDERR_FILENO, kGivenUp, sizeof kGivenUp - 1);
+    [[maybe_unused]] const auto written = write(STDERR_FILENO, kStepHangs, sizeof kStepHangs - 1);
     _exit(kExitStoppedAtOnce);
   }
   asked_times = asked_times + 1;
   if (asked_times > 1) _exit(kExitStoppedAtOnce);
-  alarm(static_cast<unsigned>(patience));
+  alarm(static_cast<unsigned>(timeout_s));
   if (note_length == 0) return;
   [[maybe_unused]] const auto written = write(STDERR_FILENO, note, note_length);
 }
 
 }  // namespace
 
-StopRequest::StopRequest(std::string_view heard, int patience_s) {
+StopRequest::StopRequest(std::string_view message, int timeout_seconds) {
   asked_times = 0;
-  patience = patience_s;
+  timeout_s = timeout_seconds;
   last_question = now_s();
   constexpr std::size_t kLongest = 1000;
-  const std::string line = heard.empty() ? "" : "\n" + std::string(heard.substr(0, kLongest)) + "\n";
+  const std::string line = message.empty() ? "" : "\n" + std::string(message.substr(0, kLongest)) + "\n";
   note_length = line.copy(note, sizeof note);
   struct sigaction action {};
   action.sa_handler = on_signal;
@@ -64,12 +64,12 @@ StopRequest::~StopRequest() {
 bool StopRequest::asked() const {
   constexpr double kPauses = 10.0, kLongest = 24 * 3600.0;
   if (asked_times > 0) {
-    alarm(0);  // it is heard
+    alarm(0);  // the program handles it from here
     return true;
   }
   const double now = now_s(), pause = std::min(kPauses * (now - last_question), kLongest);
   last_question = now;
-  if (pause > static_cast<double>(patience)) patience = static_cast<int>(std::ceil(pause));
+  if (pause > static_cast<double>(timeout_s)) timeout_s = static_cast<int>(std::ceil(pause));
   return false;
 }
 

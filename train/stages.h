@@ -1,5 +1,5 @@
-// Where the time of a training step goes. A reading costs some tens of nanoseconds; on an asynchronous device
-// a stage is the time of the host, unless the timer waits for the device.
+// Time of a training step by stage. A reading takes some tens of nanoseconds. On an asynchronous device, a
+// stage's time is that of the host, unless the timer waits for the device.
 #pragma once
 
 #include <array>
@@ -14,29 +14,28 @@ enum class Stage : std::uint8_t { data, forward, loss, backward, update };
 
 inline constexpr std::array<const char*, 5> kStageNames = {"data", "forward", "loss", "backward", "update"};
 
-// Told when a stage begins and ends on the host.
+// Observer of the beginnings and ends of stages on the host.
 class StageObserver {
  public:
   virtual ~StageObserver() = default;
   virtual void begin(Stage) = 0;
-  virtual void end(Stage) = 0;  // also of a stage whose beginning was not told
+  virtual void end(Stage) = 0;  // also without a begin()
 };
 
 class StageTimer {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // nullptr: nobody.
+  // nullptr: none.
   void set_observer(StageObserver* observer) { observer_ = observer; }
-  // For the observer only: the time counts from the last start or finish all the same.
+  // Only calls the observer; time is counted from the last start() or finish().
   void begin(Stage stage) {
     if (observer_) observer_->begin(stage);
   }
-  // Lets a stage end when the device has done its work; for measurements, since it keeps the device waiting.
+  // Makes finish() wait for the device; only for measurements, since the device then idles.
   void wait_for(Backend& backend) { backend_ = &backend; }
-  // The next stage starts now.
   void start() { last_ = Clock::now(); }
-  // What passed since the last start or finish belongs to `stage`.
+  // Adds the time since the last start() or finish() to `stage`.
   void finish(Stage stage) {
     if (observer_) observer_->end(stage);
     if (backend_) backend_->synchronize();

@@ -26,12 +26,12 @@ void require_best(const config::Loaded& loaded, const tasks::Task& task) {
   for (const auto& [name, kind] : config::metrics(loaded.config))
     if (!undefined.contains(name)) defined.push_back(name);
   throw UserError(
-      "", fmt::format("{}: checkpoint.best: the {} split has no {}: {}; it has {}: checkpoint.best={}",
+      "", fmt::format("{}: checkpoint.best: the {} split has no {}: {}; it has {}: use checkpoint.best={}",
                       config::place_of(loaded.given, "checkpoint.best"), split, best, found->second,
                       fmt::join(defined, ", "), defined.empty() ? "" : defined.back()));
 }
 
-// Why a step on so many samples is refused; nothing when it is not.
+// Error of a step on so many samples; absent if it works.
 std::optional<std::string> refusal(tasks::Task& task, Index samples, std::int64_t seed) {
   try {
     const datasets::Batch batch = task.synthetic_batch(samples, 0, kShapes);
@@ -43,10 +43,10 @@ std::optional<std::string> refusal(tasks::Task& task, Index samples, std::int64_
   return {};
 }
 
-// A batch of n samples in p parts has parts of n/p, and others of one sample more.
+// A batch of n samples in p parts has parts of ⌊n/p⌋ and ⌊n/p⌋ + 1 samples.
 Index least_part(Index samples, Index parts) { return std::max<Index>(samples / parts, 1); }
 
-// Statistics of a batch alone want more than one sample; the batches of other models may be of anything.
+// Only models with batch statistics need a minimum number of samples.
 void require_batches(const config::Loaded& loaded, tasks::Task& task, Index samples, Index parts) {
   if (task.model().statistics().empty()) return;
   const datasets::LoadingOptions& loading = loaded.config.data;
@@ -61,13 +61,14 @@ void require_batches(const config::Loaded& loaded, tasks::Task& task, Index samp
     throw UserError(
         "", fmt::format("{}: data.batch_size: a batch has {} samples{}, too few to train on: {}{}",
                         config::place_of(loaded.given, "data.batch_size"), batch, in_parts(batch), *why,
-                        parts == 1 ? "" : "; or fewer parallel.shards"));
+                        parts == 1 ? "" : "; or use fewer parallel.shards"));
   if (last == 0) return;
   if (const auto why = refusal(task, least_part(last, parts), loaded.config.seed))
-    throw UserError("", fmt::format("{}: data.drop_last: the last batch of an epoch has {} of the {} "
-                                    "samples{}, too few to train on: {}; data.drop_last=true leaves it out",
-                                    config::place_of(loaded.given, "data.drop_last"), last, samples,
-                                    in_parts(last), *why));
+    throw UserError(
+        "",
+        fmt::format("{}: data.drop_last: the last batch of an epoch has {} of the {} samples{}, too few to "
+                    "train on: {}; set data.drop_last=true to leave it out",
+                    config::place_of(loaded.given, "data.drop_last"), last, samples, in_parts(last), *why));
 }
 
 }  // namespace
@@ -86,7 +87,7 @@ void read_everything(const tasks::Data& data, bool tells) {
     ++bad;
     if (tells) output::print_error(reason);
   });
-  require(bad == 0, "", "{} of the data cannot be read; mend or remove {}",
+  require(bad == 0, "", "{} of the data cannot be read; repair or remove {}",
           bad == 1 ? "one sample" : fmt::format("{} samples", bad), bad == 1 ? "it" : "them");
 }
 

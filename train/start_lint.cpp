@@ -16,7 +16,7 @@ constexpr Index kShareOfBatch = 8, kFewest = 2;
 
 }  // namespace
 
-std::vector<amp::LintLine> lint_of(tasks::Task& task, const amp::ResolvedPrecision& plan,
+std::vector<amp::LintLine> lint_of(tasks::Task& task, const amp::ResolvedPrecision& precision,
                                    const config::Config& config, Device device) {
   const Index whole = config.data.batch_size;
   const Index samples = std::min(whole, std::max(kFewest, whole / kShareOfBatch));
@@ -30,11 +30,11 @@ std::vector<amp::LintLine> lint_of(tasks::Task& task, const amp::ResolvedPrecisi
       phases.emplace_back([&task, &config, &batch, phase] {
         return loss_of_phase(task, phase, *batch, {.seed = static_cast<std::uint64_t>(config.seed)});
       });
-    lines = amp::lint(task.model(), plan, phases);
+    lines = amp::lint(task.model(), precision, phases);
   } catch (const UserError&) {
     lines.clear();
   }
-  backend_for(device).reset_peak_memory();  // the figure of a run is that of its own steps
+  backend_for(device).reset_peak_memory();  // the run reports the peak of its own steps
   return lines;
 }
 

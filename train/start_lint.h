@@ -1,4 +1,4 @@
-// What of a model does not fit the 16-bit types that it is to train in, said before the first step.
+// Lint of a model before the first step: layers that do not suit the 16-bit types in which it is trained.
 #pragma once
 
 #include <string>
@@ -10,11 +10,10 @@
 
 namespace tandem::train {
 
-// Looks at forwards of all phases over an eighth of a batch of the training data, at least two samples, in
-// f32 and under `plan`. The model's weights, statistics and gradients stay as they are, and no random number
-// of a run is drawn. Where such a batch cannot be had, or the model does not take it, there are no lines: the
-// first step says why.
-std::vector<amp::LintLine> lint_of(tasks::Task& task, const amp::ResolvedPrecision& plan,
+// Runs forwards of all phases on an eighth of a training batch, at least two samples, in f32 and under
+// `precision`. Weights, statistics, gradients and the run's random numbers stay as they are. Returns nothing
+// if there is no such batch or the model rejects it: the first step then reports the error.
+std::vector<amp::LintLine> lint_of(tasks::Task& task, const amp::ResolvedPrecision& precision,
                                    const config::Config& config, Device device);
 
 }  // namespace tandem::train

@@ -39,7 +39,7 @@ std::optional<amp::Overflow> overflow_in(std::span<const std::byte> record) {
   return overflow;
 }
 
-// The finding of the first rank that has one, with its number.
+// The overflow of the first rank that found one, with the rank's number.
 std::optional<amp::Overflow> first_of_ranks(ProcessGroup& ranks, const std::optional<amp::Overflow>& own) {
   if (!ranks.several()) return own;
   const auto records = ranks.communicator().all_gather_bytes(to_record(own), ranks.deadline_s());
@@ -57,15 +57,15 @@ std::optional<amp::Overflow> first_of_ranks(ProcessGroup& ranks, const std::opti
 StepLog::StepLog(const Run& run)
     : run_(run), iterations_(run.learners.size(), run.learners.iterations()), losses_(run.learners.size()) {}
 
-// Before the first update no learning rate is to blame.
+// Before the first update, the learning rate cannot be the cause.
 std::string StepLog::advice_on_divergence(const InFlightStep& step, const optim::StepReport& report) const {
   if (report.applied > 0 || step.attempted > 1)
     return fmt::format(
         ", at a learning rate of {:g}; try a lower optimizer.lr, schedule.warmup_steps or clip_norm",
         report.learning_rate);
   return fmt::format(
-      " before any update, so the learning rate is not to blame; look at {}the values of the "
-      "data (data.augment, normalise) and at the model",
+      " before any update, so the learning rate is not the cause; check {}the values of the data "
+      "(data.augment, normalise) and the model",
       run_.config.init_from ? "the weights of init_from, " : "");
 }
 
@@ -83,8 +83,8 @@ void StepLog::give_up(const InFlightStep& step, const optim::StepReport& report,
   const bool lower_scale = cause && cause->caused_by_scale && !moves;
   throw Diverged{
       fmt::format("step {}{}: {}; {}{}", step.iteration, run_.learners.phase_suffix(step.phase), why,
-                  cause ? amp::to_string(*cause) : "no op was found to overflow when the step was run again",
-                  lower_scale ? "; take a lower static scale, or \"scaler\": \"dynamic\""
+                  cause ? amp::to_string(*cause) : "a replay of the step found no op that overflows",
+                  lower_scale ? "; use a lower static scale, or \"scaler\": \"dynamic\""
                               : "; try a lower optimizer.lr, schedule.warmup_steps or clip_norm")};
 }
 
@@ -103,7 +103,7 @@ std::optional<amp::Overflow> StepLog::diagnose(const InFlightStep& step, const o
   return overflow;
 }
 
-void StepLog::tell(const InFlightStep& step, const optim::StepReport& report) {
+void StepLog::on_resolved(const InFlightStep& step, const optim::StepReport& report) {
   const config::Config& config = run_.config;
   double loss = report.loss;
   run_.state.epoch_losses[step.phase] += loss * step.samples;
@@ -126,19 +126,17 @@ void StepLog::tell(const InFlightStep& step, const optim::StepReport& report) {
                                                 .items_per_s = step.samples / step.seconds,
                                                 .phase = run_.learners.name_of(step.phase)});
   if (diverged && config.on_divergence == "stop")
-    throw Diverged{
-        fmt::format("step {}{} (epoch {}): the loss is {}{}, or go on regardless with "
-                    "on_divergence=continue",
-                    step.iteration, run_.learners.phase_suffix(step.phase), run_.state.epoch, loss,
-                    advice_on_divergence(step, report))};
+    throw Diverged{fmt::format(
+        "step {}{} (epoch {}): the loss is {}{}, or set on_divergence=continue to ignore it", step.iteration,
+        run_.learners.phase_suffix(step.phase), run_.state.epoch, loss, advice_on_divergence(step, report))};
   if (config.precision.is_fp32() && report.consecutive_skips >= config.precision.max_skips)
     throw Diverged{fmt::format(
         "step {}{}: {} steps in a row were skipped (precision.max_skips): their gradients are not "
         "finite; try a lower optimizer.lr, schedule.warmup_steps or clip_norm",
         step.iteration, run_.learners.phase_suffix(step.phase), report.consecutive_skips)};
-  if (const auto& error = run_.ranks.wire_error(); error && !std::exchange(told_of_wire_, true))
+  if (const auto& error = run_.ranks.wire_error(); error && !std::exchange(wire_error_logged_, true))
     run_.output.say(
-        fmt::format("gradients are sent in {}: their sum is off by {:.2g} % of its norm in this step",
+        fmt::format("gradients are sent in {}: the error of their sum is {:.2g} % of its norm in this step",
                     config.parallel.wire, 100.0 * error->difference / error->norm));
   losses_[step.phase] = loss;
   if (step.phase + 1 == run_.learners.size()) show_progress(step, report.learning_rate);

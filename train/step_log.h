@@ -1,5 +1,4 @@
-// StepLog: what a run tells of its steps: metrics, the bar, where a step overflowed, and why training ends
-// that diverged.
+// StepLog: log of a run's steps: metrics, progress bar, overflows, and the reason for divergence.
 #pragma once
 
 #include <string>
@@ -13,14 +12,14 @@
 
 namespace tandem::train {
 
-// Training ran away; with the sentence for the user.
+// Thrown if training diverged, with a message for the user.
 struct Diverged {
   std::string what;
 };
 
 class StepLog final : public StepListener {
  public:
-  // What a log tells of and to; kept by reference.
+  // Inputs and outputs of the log; kept by reference.
   struct Run {
     const config::Config& config;
     const tasks::Task& task;
@@ -28,24 +27,24 @@ class StepLog final : public StepListener {
     StepRunners& runners;
     ProcessGroup& ranks;
     RunOutput& output;
-    runs::RunState& state;  // gets the losses and samples of the epoch, and how many steps were diagnosed
+    runs::RunState& state;  // updated: losses and samples of the epoch, number of diagnosed steps
     std::int64_t steps_per_epoch = 0;
   };
   explicit StepLog(const Run& run);
 
   void begin_epoch() { own_samples_ = 0.0; }
-  // Of the epoch, that this process has served.
+  // Samples of the epoch that this process has computed.
   double own_samples() const { return own_samples_; }
 
   bool wants_diagnosis() const override { return run_.state.diagnosed < run_.config.precision.diagnose; }
-  // A call of all ranks, which look at their own shards.
+  // Collective: each rank searches its own shards.
   std::optional<amp::Overflow> diagnose(const InFlightStep& step, const optim::StepReport& report) override;
   // Throws Diverged.
   [[noreturn]] void give_up(const InFlightStep& step, const optim::StepReport& report,
                             const std::optional<amp::Overflow>& cause) override;
-  // Throws Diverged for a loss that is not finite, unless on_divergence says otherwise, and for too many
-  // skips.
-  void tell(const InFlightStep& step, const optim::StepReport& report) override;
+  // Throws Diverged for a non-finite loss, unless on_divergence says otherwise, and for too many skipped
+  // steps.
+  void on_resolved(const InFlightStep& step, const optim::StepReport& report) override;
 
  private:
   std::string advice_on_divergence(const InFlightStep& step, const optim::StepReport& report) const;
@@ -55,9 +54,9 @@ class StepLog final : public StepListener {
   // By phase: iteration and loss of the last step.
   std::vector<std::int64_t> iterations_;
   std::vector<double> losses_;
-  double step_seconds_ = 0.0;  // smoothed
+  double step_seconds_ = 0.0;  // exponential moving average
   double own_samples_ = 0.0;
-  bool told_of_wire_ = false;
+  bool wire_error_logged_ = false;
 };
 
 }  // namespace tandem::train

@@ -45,13 +45,13 @@ void StepPipeline::end_step() {
   apply(steps_.back());
   steps_.back().state = policy_.resolves ? State::applied : State::resolved;
   resolve(false);
-  tell_resolved(false);
+  notify_resolved(false);
 }
 
 void StepPipeline::drain() {
   ensure(!gathers(), "steps", "drained while a step of phase {} gathers", steps_.back().phase);
   resolve(true);
-  tell_resolved(true);
+  notify_resolved(true);
 }
 
 void StepPipeline::forget_carries() {
@@ -61,15 +61,14 @@ void StepPipeline::forget_carries() {
 StepPipeline::Remedy StepPipeline::remedy_for(const optim::StepReport& report) const {
   if (!report.skip) return {};
   const bool hopeless = report.exhausted || report.consecutive_skips >= policy_.max_skips;
-  // A loss that is not finite is so at any scale.
+  // A non-finite loss stays so at any scale.
   return {.give_up = hopeless,
           .diagnose = hopeless || listener_.wants_diagnosis(),
           .retry = !hopeless && policy_.retries && std::isfinite(report.loss)};
 }
 
-// Makes sure of the outcome of the applied step, once that is known; `wait`: waits until it is. What the step
-// after it, perhaps of another phase, has gathered meanwhile is dropped and done once more where remedies are
-// taken.
+// Resolves the applied step if its outcome is known; `wait`: waits for it. If the step is retried or
+// diagnosed, the micro-batches that the next step has gathered meanwhile are dropped and recomputed.
 void StepPipeline::resolve(bool wait) {
   const auto step = std::ranges::find(steps_, State::applied, &InFlightStep::state);
   if (step == steps_.end()) return;
@@ -77,7 +76,7 @@ void StepPipeline::resolve(bool wait) {
   if (!report) return;
   if (remedy_for(*report).any()) {
     if (gathers()) driver_.discard(steps_.back().phase);
-    tell_resolved(false);  // those before it, while the driver still has their reports
+    notify_resolved(false);  // earlier steps, while the driver still has their reports
     take_remedies(*step, *report);
     if (gathers())
       for (const MicroBatch& micro_batch : steps_.back().micro_batches) run(steps_.back().phase, micro_batch);
@@ -98,13 +97,13 @@ void StepPipeline::take_remedies(InFlightStep& step, optim::StepReport report) {
   }
 }
 
-void StepPipeline::tell_resolved(bool wait) {
+void StepPipeline::notify_resolved(bool wait) {
   while (!steps_.empty() && steps_.front().state == State::resolved) {
     const InFlightStep& step = steps_.front();
     const bool newest = step.attempted == newest_[step.phase];
     const auto report = driver_.report(step.phase, step.attempted, wait || !newest);
     if (!report) return;
-    listener_.tell(step, *report);
+    listener_.on_resolved(step, *report);
     steps_.pop_front();
   }
 }

@@ -11,9 +11,9 @@ namespace tandem::train {
 
 namespace {
 
-// Ordinary steps before the first recording: they allocate what lives on, and time algorithms.
+// Ordinary steps before the first recording: they allocate persistent memory and time algorithms.
 constexpr int kWarmUp = 3;
-// A recording for each micro-batch costs memory for its launches; longer accumulations gain little.
+// Each recording costs memory for its launches; longer accumulations gain little from recordings.
 constexpr int kMostRecordings = 16;
 
 bool like(const tasks::CarriedState& a, const tasks::CarriedState& b) {
@@ -22,7 +22,7 @@ bool like(const tasks::CarriedState& a, const tasks::CarriedState& b) {
   });
 }
 
-// The same in memory of its own.
+// A copy in separate memory.
 tasks::CarriedState copy_of(const tasks::CarriedState& carry) {
   tasks::CarriedState copy;
   for (const auto& field : carry.fields()) copy.set(field.name, field.value.clone(MemoryKind::data));
@@ -36,7 +36,7 @@ void copy_values(const tasks::CarriedState& from, const tasks::CarriedState& to)
   }
 }
 
-// Around a forward, where there are any.
+// Scope of segment borders around a forward, if there are any.
 class Borders {
  public:
   explicit Borders(const amp::SegmentedLossScale* borders) {
@@ -85,7 +85,7 @@ StepRunner::StepRunner(tasks::Task& task, std::size_t phase, Learner& learner,
   recorded_.resize(records_ ? static_cast<std::size_t>(backwards) : 0);
 }
 
-// The losses of a pass: one of them, or all added up.
+// The loss of a pass, or the sum of all losses.
 Tensor StepRunner::forward(const datasets::Batch& batch, tasks::CarriedState& carry, int micro_batch,
                            int pass) {
   const RandomNumbers random{options_.seed, 0, draw_number(micro_batch),
@@ -113,7 +113,7 @@ Tensor StepRunner::forward(const datasets::Batch& batch, tasks::CarriedState& ca
 
 Tensor StepRunner::loss_again(const datasets::Batch& batch, tasks::CarriedState carry, int call,
                               const optim::StepReport& skipped) {
-  // As random_counter() of Step counted in it.
+  // The value of Step::random_counter() in that step.
   const auto step =
       static_cast<std::uint32_t>(options_.number_by_applied ? skipped.applied : skipped.attempted - 1);
   const amp::Autocast autocast(precision_, phase_);
@@ -125,8 +125,8 @@ Tensor StepRunner::loss_again(const datasets::Batch& batch, tasks::CarriedState 
   return loss;
 }
 
-// The number by which a backward of the step draws random numbers. Shards have numbers of their own, the same
-// whoever computes them.
+// Number from which a backward of the step draws random numbers. Each shard has its own, independent of the
+// rank that computes it.
 std::uint32_t StepRunner::draw_number(int call) const {
   const optim::ShardExchange* const shards = step_.options().shards;
   if (!shards) return static_cast<std::uint32_t>(call);
@@ -134,19 +134,19 @@ std::uint32_t StepRunner::draw_number(int call) const {
   return static_cast<std::uint32_t>(batch * shards->shards() + shards->first() + own);
 }
 
-// The only part of a step needs no weight.
+// With a single part, the weight cancels.
 optim::PartWeight StepRunner::weight_of(const datasets::Batch& batch) const {
   const bool several = step_.options().accumulate > 1 || step_.options().shards;
   return several ? part_weight(task_, batch) : static_cast<double>(batch.samples);
 }
 
 void StepRunner::count_factor(const datasets::Batch& batch, double counts) {
-  if (step_.micro_batches() == 0) factors_ = counted_ = 0.0;  // also where a step was dropped half way
+  if (step_.micro_batches() == 0) factors_ = counted_ = 0.0;  // also after a dropped step
   factors_ += counts * batch.rate_factor;
   counted_ += counts;
 }
 
-// Exactly 1 where every factor is.
+// Exactly 1 if all factors are 1.
 double StepRunner::rate_factor() const { return factors_ == counted_ ? 1.0 : factors_ / counted_; }
 
 bool StepRunner::may_record(const datasets::Batch& batch) const {
@@ -154,8 +154,8 @@ bool StepRunner::may_record(const datasets::Batch& batch) const {
   return inputs_.empty() || inputs_.like(batch);
 }
 
-// Puts the batch where recordings read it. Without twins: what the host read of one batch, a recording would
-// repeat for all.
+// Copies the batch into the input of recordings. Host twins are left out: a recording would repeat values
+// that the host read from one batch for all batches.
 void StepRunner::set_up_inputs(const datasets::Batch& batch) {
   if (inputs_.empty()) {
     inputs_ = batch;
@@ -169,7 +169,7 @@ void StepRunner::set_up_inputs(const datasets::Batch& batch) {
   }
 }
 
-// Nothing is recorded from now on, where that is allowed.
+// Stops recording; rethrows if graphs are required.
 void StepRunner::stop_recording(const VendorError& error) {
   if (options_.graphs == GraphUse::on) throw;
   records_ = false;
@@ -179,8 +179,8 @@ void StepRunner::stop_recording(const VendorError& error) {
   why_not_ = error.what();
 }
 
-// Records the pass that is due, and does it. False where that failed and it is to be done the usual way; what
-// the step did before stays.
+// Records the current pass and runs it. Returns false if recording failed and the pass has to run as usual;
+// earlier passes of the step stay.
 bool StepRunner::record(const datasets::Batch& batch, optim::PartWeight weight, tasks::CarriedState& carry,
                         int micro_batch, int pass) {
   try {
@@ -195,7 +195,7 @@ bool StepRunner::record(const datasets::Batch& batch, optim::PartWeight weight, 
         },
         weight, learner_.first_loss + pass);
     carry = copy_of(made.after);
-    // Where a stream begins, less is read than later.
+    // The first batch of a stream has no carried state; do not keep its recording.
     if (made.before.empty() && !made.after.empty()) return true;
     recorded_[static_cast<std::size_t>(step_.micro_batches() - 1)] = std::move(made);
     return true;
@@ -229,11 +229,11 @@ void StepRunner::backward(const datasets::Batch& batch, tasks::CarriedState& car
                           std::optional<double> counts) {
   stages_.start();
   count_factor(batch, counts.value_or(static_cast<double>(batch.samples)));
-  const bool passes_by = batch.samples == 0 && step_.options().shards;
+  const bool empty = batch.samples == 0 && step_.options().shards;
   parallel::RankPeers* const peers = options_.peers;
-  if (peers) peers->begin(!passes_by);
+  if (peers) peers->begin(!empty);
   step_.enter_shard(!peers || !peers->uneven());
-  if (passes_by) {
+  if (empty) {
     if (peers) peers->follow();
     return step_.pass();
   }
@@ -252,7 +252,7 @@ void StepRunner::backward_passes(const datasets::Batch& batch, tasks::CarriedSta
   }
 }
 
-// As `record`, of the end of a step.
+// As `record`, for the end of a step.
 bool StepRunner::record_apply() {
   const bool whole = step_.micro_batches() == step_.options().accumulate * passes();
   if (!records_ || apply_ || !recorded_.back().backward || !whole || !step_.ends_alike()) return false;

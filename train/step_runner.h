@@ -1,9 +1,8 @@
 // StepRunner: the training steps of one phase of a task on one device, micro-batch by micro-batch.
 //
-// Where the device records work, micro-batches of the full size, and the updates of full steps, are recorded
-// after some ordinary steps and done from the recordings from then on; everything else is done the usual way,
-// with the same bits. A recording holds the weight of its micro-batch in the step, and serves those of the
-// same weight.
+// If the device records work, full micro-batches and the updates of full steps are recorded after some
+// ordinary steps and replayed from then on, with the same bits. Other work runs as usual. A recording holds
+// the weight of its micro-batch in the step, and is replayed only for that weight.
 #pragma once
 
 #include <cstdint>
@@ -27,53 +26,53 @@
 namespace tandem::train {
 
 enum class GraphUse : std::uint8_t {
-  automatic,  // where the device can, and goes on without where recording fails
-  on,         // throws UserError where the device cannot
+  automatic,  // if the device can; continues without graphs if recording fails
+  on,         // throws UserError if the device cannot
   off
 };
 
 struct StepRunnerOptions {
-  Index batch_size = 0;  // samples of a full micro-batch: only those are recorded
+  Index batch_size = 0;  // samples of a full micro-batch; others are not recorded
   std::uint64_t seed = 0;
-  // Random numbers are numbered by the applied steps before this one, not by the attempted ones, so that a
-  // step that is done again draws the same ones.
+  // Random numbers depend on the number of applied steps instead of attempted ones, so a retried step draws
+  // the same ones.
   bool number_by_applied = false;
   GraphUse graphs = GraphUse::automatic;
-  // With whom batch norm takes its statistics; absent: each shard its own. Then every backward() is a call of
-  // all ranks.
+  // Ranks of synchronised batch norm; null: each shard has its own statistics. If set, backward() is
+  // collective.
   parallel::RankPeers* peers = nullptr;
 };
 
 class StepRunner {
  public:
-  // Of the phase of that number, which `learner` trains. Everything is kept by reference. Throws UserError
-  // when graphs are on and cannot be had.
+  // `learner` trains the phase of that number. All references are kept. Throws UserError if graphs are on but
+  // not possible.
   StepRunner(tasks::Task& task, std::size_t phase, Learner& learner, const amp::ResolvedPrecision& precision,
              StageTimer& stages, StepRunnerOptions options);
 
-  // Forward, losses and backward of the micro-batch that is due. `carry` is what the micro-batch before left,
-  // and then what this one leaves. `counts`: its samples in the mean of apply(), where they are not its own:
-  // of a batch in shards those of the whole batch, with the last of them. A shard without samples passes.
+  // Forward, losses and backward of the next micro-batch. `carry`: the state that the previous micro-batch
+  // left; receives that of this one. `counts`: number of samples for the mean in apply(), if not the batch's
+  // own: for shards, the last one has those of the whole batch. A shard without samples is skipped.
   void backward(const datasets::Batch& batch, tasks::CarriedState& carry, std::optional<double> counts = {});
-  // Ends the step, at a learning rate times the mean Batch::rate_factor of its micro-batches.
+  // Ends the step. The learning rate is multiplied by the mean Batch::rate_factor of its micro-batches.
   void apply();
 
-  // The loss of a batch as a step that was skipped computed it, with its random numbers and under the
-  // precision of the run, outside of any step, by this rank alone. Batch norm has the statistics of the batch
-  // as it is. `call`: number of the backward among those of this process in the step.
+  // The loss of a batch as a skipped step computed it, with its random numbers and precision; outside of any
+  // step and not collective. Batch norm uses the statistics of the batch alone. `call`: number of the
+  // backward among those of this process in the step.
   Tensor loss_again(const datasets::Batch& batch, tasks::CarriedState carry, int call,
                     const optim::StepReport& skipped);
 
-  // From the next forward on: the borders that its backward changes the scale at, which must outlive this.
-  // What was recorded holds none.
+  // Sets the segment borders at which later backwards change the scale; they must outlive this. Recordings
+  // made before have no borders.
   void set_borders(const amp::SegmentedLossScale* borders) { borders_ = borders; }
 
-  // Whether steps are done from recordings by now; and why they will never be, where that was found out.
+  // Whether steps are replayed from recordings; and the reason why they never will be, if known.
   bool recorded() const { return apply_ != nullptr; }
   const std::string& why_not_recorded() const { return why_not_; }
 
  private:
-  // One backward of a step, as a device has recorded it, with what it reads and leaves of the carry.
+  // A recorded backward of a step, with the carried state that it reads and leaves.
   struct RecordedPass {
     std::unique_ptr<optim::RecordedBackward> backward;
     tasks::CarriedState before, after;
@@ -104,25 +103,24 @@ class StepRunner {
   const amp::SegmentedLossScale* borders_ = nullptr;
   StageTimer& stages_;
   const StepRunnerOptions options_;
-  bool records_ = false;  // recordings are made, or will be
+  bool records_ = false;  // recordings are made now or later
   std::string why_not_;
   NoBatchNormPeers alone_;
   int warm_steps_ = 0;                  // ordinary steps so far
-  datasets::Batch inputs_;              // what recordings read; absent before the first
+  datasets::Batch inputs_;              // input of recordings; empty before the first
   std::vector<RecordedPass> recorded_;  // by number of the backward in the step
   std::unique_ptr<optim::RecordedApply> apply_;
-  double factors_ = 0.0,
-         counted_ = 0.0;  // of the step under way: sum of its factors, weighted, and the weights
+  double factors_ = 0.0, counted_ = 0.0;  // of the current step: weighted sum of rate factors, sum of weights
 };
 
-// The (seed, step, micro-batch) that a loss draws random numbers under, see RandomScope.
+// The (seed, step, micro-batch) from which a loss draws random numbers, see RandomScope.
 struct RandomNumbers {
   std::uint64_t seed = 0;
   std::uint32_t step = 0, micro_batch = 0;
   const std::int64_t* counter = nullptr;
 };
 
-// The sum of the losses of a phase; each of them draws the same random numbers.
+// The sum of the losses of a phase. Each loss draws the same random numbers.
 Tensor loss_of_phase(tasks::Task& task, std::size_t phase, const datasets::Batch& batch,
                      const RandomNumbers& random, tasks::CarriedState* carry = nullptr,
                      const tasks::OutputsReady& ready = {});

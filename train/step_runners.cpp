@@ -21,8 +21,7 @@ void StepRunners::end_iteration() {
   due_ = 0;
 }
 
-// A step that is done again before the phases after it had theirs ends the iteration: the scale that they
-// share moves.
+// A step that is retried before the later phases had theirs ends the iteration: the shared scale is updated.
 tasks::CarriedState StepRunners::backward(std::size_t phase, const MicroBatch& micro_batch) {
   if (phase < due_) end_iteration();
   tasks::CarriedState carry = micro_batch.carry;
@@ -48,7 +47,7 @@ void StepRunners::discard(std::size_t phase) { step(phase).clear(); }
 
 std::optional<amp::Overflow> StepRunners::find_overflow(const InFlightStep& skipped_step,
                                                         const optim::StepReport& skipped) {
-  std::vector<std::size_t> calls;  // those with samples
+  std::vector<std::size_t> calls;  // of parts with samples
   for (std::size_t i = 0; i < skipped_step.micro_batches.size(); ++i)
     if (skipped_step.micro_batches[i].batch.samples > 0) calls.push_back(i);
   const auto loss = [&](int i) {

@@ -1,4 +1,4 @@
-// StepRunners: the driver of a run's steps, a StepRunner for each phase and the loss scale that phases share.
+// StepRunners: driver of a run's steps: a StepRunner for each phase, and the loss scale that phases share.
 #pragma once
 
 #include <chrono>
@@ -13,13 +13,13 @@ namespace tandem::train {
 
 class StepRunners final : public StepDriver {
  public:
-  // Everything is kept by reference. `reads_late`: an outcome is read by waiting for it alone: ranks on
-  // devices read it in the same place, on some of which it has arrived by then, and on others not.
+  // All references are kept. `reads_late`: outcomes are read only by waiting for them. Ranks on devices need
+  // this to read them at the same point: an outcome may have arrived on some ranks and not on others.
   StepRunners(tasks::Task& task, Learners& learners, const amp::ResolvedPrecision& precision,
               StageTimer& stages, const StepRunnerOptions& options, bool reads_late);
 
   StepRunner& operator[](std::size_t phase) { return *runners_[phase]; }
-  // The seconds of every phase's next step count from now.
+  // Restarts the time measurement of all phases' next steps.
   void start_clock();
 
   tasks::CarriedState backward(std::size_t phase, const MicroBatch& micro_batch) override;
@@ -27,7 +27,7 @@ class StepRunners final : public StepDriver {
   std::optional<optim::StepReport> report(std::size_t phase, std::int64_t attempted, bool wait) override;
   void discard(std::size_t phase) override;
 
-  // Replays a step that was skipped, by this rank alone: where it first had a value that is not finite.
+  // Replays a skipped step to find the first non-finite value; not collective.
   std::optional<amp::Overflow> find_overflow(const InFlightStep& step, const optim::StepReport& skipped);
 
  private:
@@ -40,7 +40,7 @@ class StepRunners final : public StepDriver {
   Learners& learners_;
   const bool reads_late_;
   std::vector<std::unique_ptr<StepRunner>> runners_;
-  std::size_t due_ = 0;                     // the phase whose step is next in the iteration
+  std::size_t due_ = 0;                     // phase of the next step in the iteration
   std::vector<Clock::time_point> started_;  // by phase: when its last step ended
 };
 

@@ -12,7 +12,7 @@ namespace tandem::train {
 std::string SyntheticScale::find(const config::Loaded& loaded, Device device) {
   const std::string& mode = loaded.config.precision.scaler.mode;
   if (mode != "calibrated" && mode != "segments") return "";
-  const amp::Calibration calibration = calibrate_made_up(loaded, device);
+  const amp::Calibration calibration = calibrate_synthetic(loaded, device);
   nlohmann::ordered_json json = to_json(calibration);
   json["start"] = amp::start_of(calibration, precision_of(loaded.config).scaler);
   return files::json_text(json);
@@ -25,7 +25,7 @@ SyntheticScale::SyntheticScale(const std::string& found, tasks::Task& task, Lear
   for (Learner& learner : learners)
     for (int i = 0; i < learner.step->scaler().count(); ++i) learner.step->scaler().set(scale, i);
   if (!json.contains("segments")) return;
-  const auto segments = segments_in(found, "made-up batches");
+  const auto segments = segments_in(found, "the calibration on synthetic batches");
   segments_ = segments.size();
   borders_ = std::make_unique<amp::SegmentedLossScale>(task.model(), segments);
   set_segments(*learners.front().step, *borders_);

@@ -1,5 +1,5 @@
-// The loss scale of a benchmark, where precision.scaler has it calibrated, or in segments: that of made-up
-// batches, since a benchmark has no data. So its steps do what those of a run do.
+// The loss scale of a benchmark if precision.scaler is calibrated or segments. It is calibrated on synthetic
+// batches, since a benchmark has no data; its steps then do the same work as those of a run.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +14,16 @@ namespace tandem::train {
 
 class SyntheticScale {
  public:
-  // As text, so that ranks may have that of the first; "" where the configuration asks for no calibration.
-  // Throws as calibrate().
+  // Calibrates; returns text, so that ranks can share the first rank's. "" if the configuration asks for no
+  // calibration. Throws as calibrate().
   static std::string find(const config::Loaded& loaded, Device device);
 
-  // Sets the scale of the learners of `task` to what was found.
+  // Sets the scale of the task's learners.
   SyntheticScale(const std::string& found, tasks::Task& task, Learners& learners);
 
-  // For their runners, which it outlives; null without segments.
+  // For the step runners, which must not outlive it; null without segments.
   const amp::SegmentedLossScale* borders() const { return borders_.get(); }
-  std::size_t segments() const { return segments_; }  // 1 without any
+  std::size_t segments() const { return segments_; }  // 1 without segments
 
  private:
   std::size_t segments_ = 1;

@@ -80,14 +80,14 @@ TrainResult Trainer::run(const runs::RunDirectory* directory, const std::string&
   const auto guarded = guarded_ops_if_asked();
   if (guarded)
     notes.push_back(
-        "guards are on (TANDEM_GUARD): the memory around every kernel is checked, which takes time");
+        "guards are on (TANDEM_GUARD): the memory around every kernel is checked, which slows training down");
   try {
     begin(session, command_line, warnings, notes);
-    session.stops = ranks_.any(session.output.hindrance().has_value());
+    session.stops = ranks_.any(session.output.fatal_error().has_value());
     if (!session.stops) train(session);
     ranks_.together([&] {
       session.saves.conclude(session.state);
-      if (session.output.hindrance()) throw VendorError("", *session.output.hindrance());
+      if (session.output.fatal_error()) throw VendorError("", *session.output.fatal_error());
     });
   } catch (const Diverged& diverged) {
     session.result.status = TrainStatus::diverged;
@@ -99,27 +99,27 @@ TrainResult Trainer::run(const runs::RunDirectory* directory, const std::string&
     try {
       end(session);
     } catch (const std::exception& later) {
-      session.output.log().error(later.what());  // the first error is the one to tell
+      session.output.log().error(later.what());  // the first error is rethrown
     }
     throw;
   }
   check_outcome(session);
   if (!session.result.failure.empty()) session.output.log().error(session.result.failure);
   end(session);
-  check_course(session);
+  check_metrics_written(session);
   share_outcome(session);
   std::string times;
   for (std::size_t p = 0; p < kStageNames.size(); ++p)
     times += fmt::format("{}{} {:.2f} s", p == 0 ? "" : ", ", kStageNames[p],
                          stages_.seconds(static_cast<Stage>(p)));
-  session.output.log().info("time of the steps: " + times);
+  session.output.log().info("time by stage: " + times);
   session.output.log().info(name_of(session.result.status));
   return session.result;
 }
 
 void Trainer::train(Session& session) {
   runs::RunState& state = session.state;
-  const auto stops = [&] { return ranks_.any(session.stop.asked() || session.output.hindrance()); };
+  const auto stops = [&] { return ranks_.any(session.stop.asked() || session.output.fatal_error()); };
   while (state.epoch <= config_.epochs && !limit_reached()) {
     const bool whole = train_epoch(session);
     const bool last = !whole || state.epoch == config_.epochs || limit_reached();
@@ -128,21 +128,21 @@ void Trainer::train(Session& session) {
     begin_next_epoch(state);
     if (!last && (session.stops = stops())) return interrupt(session);
   }
-  bool looked_at = true;
-  if (session.result.metrics.empty()) {  // there was nothing left to train
+  bool evaluated = true;
+  if (session.result.metrics.empty()) {  // nothing was left to train
     const bool whole = state.epoch > config_.epochs;
     if (whole) state.epoch = config_.epochs;
-    looked_at = evaluate_and_save(session, whole, true);
+    evaluated = evaluate_and_save(session, whole, true);
   }
-  session.ran_away = divergence(session);  // before the best weights take the place of the last ones
-  if (looked_at && test_) looked_at = test_best(session);
-  if (looked_at) return;
-  // All that was trained is saved: the run goes on with the evaluation that is missing.
+  session.diverged = divergence(session);  // before the best weights replace the last ones
+  if (evaluated && test_) evaluated = test_best(session);
+  if (evaluated) return;
+  // All training is saved: a resumed run starts with the missing evaluation.
   if (session.evaluation_error) std::rethrow_exception(session.evaluation_error);
   session.result.status = TrainStatus::interrupted;
 }
 
-// From state.position on. Returns whether the epoch came to its end.
+// Trains from state.position on. Returns whether the epoch is complete.
 bool Trainer::train_epoch(Session& session) {
   const auto started = Clock::now();
   session.steps.begin_epoch();
@@ -150,7 +150,7 @@ bool Trainer::train_epoch(Session& session) {
   const Index batches = train_loader_->batches_per_epoch() / ranks_.own();
   Index served = train_loader_->batches_served() / ranks_.own();
   std::vector<MicroBatch> of_iteration;
-  const auto asks = [&] { return session.stop.asked() || session.output.hindrance(); };
+  const auto asks = [&] { return session.stop.asked() || session.output.fatal_error(); };
   runners_->start_clock();
   stages_.start();
   while (served < batches) {
@@ -175,8 +175,8 @@ bool Trainer::train_epoch(Session& session) {
   return true;
 }
 
-// The next batch, or the own parts of it, for the step of the first phase. `batches` gets it for the phases
-// after that.
+// Computes the next batch, or this rank's shards of it, for the first phase's step, and appends it to
+// `batches` for the later phases.
 void Trainer::take_batch(Session& session, std::vector<MicroBatch>& batches) {
   const Index before = train_loader_->state().position;
   for (Index shard = 0; shard < ranks_.own(); ++shard) {
@@ -193,9 +193,9 @@ void Trainer::take_batch(Session& session, std::vector<MicroBatch>& batches) {
   }
 }
 
-// The step of each phase in turn: the first has seen the batches, the others go over them.
+// Ends the first phase's step, then computes those of the other phases on the same batches.
 void Trainer::end_iteration(Session& session, std::vector<MicroBatch>& batches) {
-  tell_skipped(session);
+  report_skipped(session);
   for (std::size_t phase = 0; phase < learners_->size(); ++phase) {
     if (phase > 0)
       for (const MicroBatch& each : batches) session.pipeline.add(phase, each);
@@ -204,18 +204,18 @@ void Trainer::end_iteration(Session& session, std::vector<MicroBatch>& batches) 
   batches.clear();
 }
 
-// Knows the outcome of every step, where the epoch stands, and that no kernel wrote beyond its memory.
+// Waits for the outcome of every step, checks for out-of-bounds writes and stores the position in the epoch.
 void Trainer::finish_steps(Session& session) {
-  tell_skipped(session);
+  report_skipped(session);
   session.pipeline.drain();
   guard::check("memory");
   session.state.position = train_loader_->state().position;
 }
 
-// Samples that could not be read since the last call.
-void Trainer::tell_skipped(Session& session) {
+// Reports unreadable samples since the last call.
+void Trainer::report_skipped(Session& session) {
   for (const std::string& reason : skipped_.take())
-    session.output.tell_skipped(tasks::text_of_skipped(reason));
+    session.output.report_skipped(tasks::text_of_skipped(reason));
 }
 
 }  // namespace tandem::train

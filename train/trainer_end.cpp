@@ -1,4 +1,4 @@
-// What comes after the last step of a run: whether it has failed or diverged, and what it leaves.
+// The end of a run: its outcome and its last event.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace tandem::train {
 
-// A run that came to its end may have failed all the same.
+// Sets failures of a run that reached its end.
 void Trainer::check_outcome(Session& session) {
   TrainResult& result = session.result;
   if (!result.failure.empty()) return;
@@ -26,24 +26,24 @@ void Trainer::check_outcome(Session& session) {
     if (result.failure.empty() && result.status == TrainStatus::completed && report.attempted > 0 &&
         report.applied == 0)
       result.failure =
-          fmt::format("all {} steps{} were skipped, the last at a loss scale of {}: nothing was learnt",
+          fmt::format("all {} steps{} were skipped, the last at a loss scale of {}: nothing was learned",
                       report.attempted, learners_->phase_suffix(phase), report.loss_scale);
   }
   if (!result.failure.empty()) {
     result.status = TrainStatus::failed;
-  } else if (result.status == TrainStatus::completed && session.ran_away) {
+  } else if (result.status == TrainStatus::completed && session.diverged) {
     result.status = TrainStatus::diverged;
-    result.failure = *session.ran_away;
+    result.failure = *session.diverged;
   }
 }
 
-// Why what was trained is of no use, though no step ended the run. A scale that is still too high skips
-// steps, too: of a moving one the bounds say when it has failed.
+// Reason to reject the result although no step ended the run. A scale that is too high skips steps as well; a
+// moving scale fails by its bounds, so only fixed scales are checked.
 std::optional<std::string> Trainer::divergence(const Session& session) {
   constexpr const char* kAdvice =
       ": training has diverged; try a lower optimizer.lr, schedule.warmup_steps or clip_norm";
   if (const auto found = models::non_finite_weights(task_->model())) return *found + kAdvice;
-  constexpr double kGreatest = 0x1p64;  // whose square is no number of f32
+  constexpr double kGreatest = 0x1p64;  // its square overflows f32
   if (const auto loss = figure(session.result.metrics, "loss");
       loss && std::isfinite(*loss) && *loss >= kGreatest)
     return fmt::format("the loss of the last evaluation is {:.3g}{}", *loss, kAdvice);
@@ -51,21 +51,21 @@ std::optional<std::string> Trainer::divergence(const Session& session) {
     optim::Step& step = *(*learners_)[phase].step;
     const optim::StepReport report = step.synchronize();
     if (step.scaler().options().moves() || report.skipped <= report.applied) continue;
-    return fmt::format("{} of {} steps{} were skipped, their gradients were not finite{}{}", report.skipped,
-                       report.attempted, learners_->phase_suffix(phase), kAdvice,
+    return fmt::format("{} of {} steps{} were skipped because their gradients were not finite{}{}",
+                       report.skipped, report.attempted, learners_->phase_suffix(phase), kAdvice,
                        report.loss_scale > 1.0 ? ", or a lower static scale" : "");
   }
   return {};
 }
 
-// A run that has ended and is saved, but could not write all of its course, has failed.
-void Trainer::check_course(Session& session) {
+// A run whose metrics could not all be written has failed, although it has ended and is saved.
+void Trainer::check_metrics_written(Session& session) {
   TrainResult& result = session.result;
-  const auto hindrance =
-      session.output.hindrance() ? session.output.hindrance() : session.output.metrics().unwritten();
-  if (!hindrance || !result.failure.empty()) return;
+  const auto fatal_error =
+      session.output.fatal_error() ? session.output.fatal_error() : session.output.metrics().unwritten();
+  if (!fatal_error || !result.failure.empty()) return;
   result.status = TrainStatus::failed;
-  result.failure = *hindrance;
+  result.failure = *fatal_error;
   session.output.log().error(result.failure);
 }
 
@@ -76,13 +76,13 @@ void Trainer::end(Session& session) {
   result.chosen_on = task_->validation_split();
   result.best_epoch = session.state.best_epoch;
   result.wall_s = since(session.started);
-  tell_skipped(session);
+  report_skipped(session);
   if (skipped_.count() > 0) session.output.warn(tasks::text_of_skipped(skipped_.count()));
   runs::EndEvent event{.status = name_of(result.status), .steps = result.steps};
   for (std::size_t phase = 0; phase < learners_->size(); ++phase) {
     const optim::StepReport report = (*learners_)[phase].step->synchronize();
     if (report.skipped > 0)
-      session.output.say(fmt::format("{} of {} steps{} were skipped: their gradients were not finite",
+      session.output.say(fmt::format("{} of {} steps{} were skipped because their gradients were not finite",
                                      report.skipped, report.attempted, learners_->phase_suffix(phase)));
     event.applied = phase == 0 ? report.applied : std::min(event.applied, report.applied);
     event.skipped += report.skipped;
@@ -94,7 +94,7 @@ void Trainer::end(Session& session) {
   if (session.output.progress()) session.output.progress()->finish();
 }
 
-// The first rank writes: what it could not write has failed everywhere.
+// Broadcasts status and failure of the first rank, which alone writes files.
 void Trainer::share_outcome(Session& session) {
   if (!ranks_.several()) return;
   TrainResult& result = session.result;

@@ -1,4 +1,4 @@
-// A run's evaluations: what they measure, what they choose, and what they leave.
+// Evaluations of a run: metrics, choice of the best epoch, artifacts.
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -29,24 +29,24 @@ std::string lowered_by(double factor) {
 
 }  // namespace
 
-// Returns false when the evaluation did not come to its end: a stop was asked for, it failed, or its files
-// could not be written. What was trained is saved before the evaluation where the epoch has a checkpoint, and
-// where it has one only because it is the best, before anything is made of the evaluation but its figures.
+// Returns false if the evaluation is incomplete: a stop was requested, it failed, or its files could not be
+// written. If the epoch has a checkpoint, weights are saved before the evaluation. If it has one only as the
+// best epoch, they are saved right after the metrics, before artifacts.
 bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
   bool best = false;
   const std::int64_t step = learners_->iterations(), epoch = session.state.epoch;
   const bool saves = session.saves.due(step) || due_after(epoch, config_.checkpoint.every_epochs, last);
   std::optional<Evaluated> evaluated;
-  // The averages are what is evaluated and saved, where there are any.
+  // Evaluations and checkpoints use the averages, if there are any.
   AveragedWeights averaged(*learners_);
   if (due_after(epoch, config_.eval.every_epochs, last)) {
     write_distributions(session);
     if (session.stops) return false;
     if (saves) save_before_evaluation(session, averaged);
     try {
-      evaluated = evaluate_now(session, *chooses_, last && task_->keeps_details());
+      evaluated = evaluate_now(session, *validation_, last && task_->keeps_details());
     } catch (const std::exception& error) {
-      // A rank that fails by itself cannot save with the others.
+      // A rank that fails alone cannot save with the others.
       if (ranks_.several() && !dynamic_cast<const parallel::AgreedError*>(&error)) throw;
       session.evaluation_error = std::current_exception();
     }
@@ -57,8 +57,8 @@ bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
   const bool anew = ranks_.any(!session.saves.holds(step));
   if (evaluated && !anew) {
     write_artifacts(session, *evaluated);
-    // Who goes on evaluates again, and writes what is missing.
-    if (ranks_.any(session.output.hindrance().has_value())) return false;
+    // A resumed run evaluates again and writes the missing files.
+    if (ranks_.any(session.output.fatal_error().has_value())) return false;
   }
   if (best || saves) {
     session.saves.conclude(session.state);
@@ -71,13 +71,13 @@ bool Trainer::evaluate_and_save(Session& session, bool whole, bool last) {
   return true;
 }
 
-// The figure of the last evaluation: whether it is the best one, and, after a whole epoch, what it changes in
-// the course of the run.
+// Uses the metric of the last evaluation: returns whether it is the best one and, after a whole epoch,
+// updates learning rate and averages.
 bool Trainer::take_figure(Session& session, bool whole) {
   runs::RunState& state = session.state;
   const std::string key = config_.best(), split = task_->validation_split();
   const double value = figure(session.result.metrics, key).value_or(std::numeric_limits<double>::quiet_NaN());
-  // Known to the first rank: what it could not save was no best one.
+  // Only the first rank knows the best metric, since a failed save does not count.
   const bool best = ranks_.any(ranks_.first() && session.figures.is_best(state, value));
   if (best) session.saves.set_best(state, value);
   if (!whole) return best;
@@ -85,17 +85,17 @@ bool Trainer::take_figure(Session& session, bool whole) {
     set_rate_factor(state);
     const std::string since = state.plateau.best_epoch > 0
                                   ? fmt::format("since epoch {}", state.plateau.best_epoch)
-                                  : "so far: it is not finite";
+                                  : "so far because it is not finite";
     session.output.say(fmt::format("learning rate {}: {} {} has not improved {}",
                                    lowered_by(config_.schedule.plateau->factor), split, key, since));
   }
   if (session.figures.begins_averages(state, value)) {
     learners_->begin_averages();
     session.saves.expire();
-    session.output.say(fmt::format(
-        "from here on the mean of the weights is evaluated and saved: {} {} is worse than the best of all "
-        "but the last {} evaluations",
-        split, key, config_.asgd->patience));
+    session.output.say(
+        fmt::format("the mean of the weights is evaluated and saved from here on: {} {} is worse than the "
+                    "best of all but the last {} evaluations",
+                    split, key, config_.asgd->patience));
   }
   return best;
 }
@@ -105,14 +105,14 @@ void Trainer::set_rate_factor(const runs::RunState& state) {
     learners_->set_rate_factor({.factor = state.plateau.factor, .least = plateau->min_lr});
 }
 
-// Of the last steps, whose gradients lie in the buffers still: an evaluation that comes in a later process
-// has none.
+// Uses gradients of the last steps, which are still in the buffers; an evaluation right after a resume has
+// none.
 void Trainer::write_distributions(Session& session) {
   if (ranks_.update_parts() > 1) learners_->gather_gradients();
   session.output.metrics().write_tensors(steps_of(*learners_), learners_->iterations(), session.state.epoch);
 }
 
-// Mean losses of the epoch so far, for people; "" where nothing of it was trained.
+// Text with the mean losses of the epoch so far; "" if none of it was trained.
 std::string Trainer::training_losses(const Session& session) const {
   const runs::RunState& state = session.state;
   if (state.epoch_samples == 0.0) return "";
@@ -121,7 +121,7 @@ std::string Trainer::training_losses(const Session& session) const {
   return "training loss" + learners_->by_phase(means);
 }
 
-// A kept one has the split and the epoch before its extension, a series of them the split.
+// A kept artifact has the split and the epoch in its file name; its series has the split.
 void Trainer::write_artifact(Session& session, const tasks::Artifact& artifact) {
   std::filesystem::path file = artifact.file, series = artifact.file;
   const std::string stem = file.stem().string(), extension = file.extension().string();
@@ -132,7 +132,7 @@ void Trainer::write_artifact(Session& session, const tasks::Artifact& artifact) 
   }
   const runs::RunDirectory* const directory = session.output.directory();
   if (!directory) return;
-  std::error_code error;  // write() says what cannot be written
+  std::error_code error;  // write() reports it
   std::filesystem::create_directories((directory->path() / file).parent_path(), error);
   if (const auto reason = session.output.write(file, artifact.contents)) {
     session.unwritten = reason;
@@ -142,7 +142,7 @@ void Trainer::write_artifact(Session& session, const tasks::Artifact& artifact) 
   }
 }
 
-// They are of a run that is saved: who cannot make them is told of, and ends nothing.
+// The run is saved already: errors are warnings and do not end it.
 void Trainer::write_artifacts(Session& session, const Evaluated& evaluated) {
   session.unwritten.reset();
   if (!evaluated.evaluation) return;
@@ -165,11 +165,11 @@ void Trainer::write_artifacts(Session& session, const Evaluated& evaluated) {
   });
 }
 
-// Returns nothing when a stop was asked for on the way.
+// Returns nothing if a stop was requested.
 std::optional<Evaluated> Trainer::evaluate_now(Session& session, DistributedEvaluation& pass, bool details) {
   const std::string& split = pass.split();
   auto evaluated = pass.run(details, session.stop);
-  tell_skipped(session);
+  report_skipped(session);
   if (!evaluated) return {};
   session.result.metrics = evaluated->metrics;
   session.result.epoch = session.state.epoch;
@@ -189,15 +189,15 @@ std::optional<Evaluated> Trainer::evaluate_now(Session& session, DistributedEval
   return evaluated;
 }
 
-// With a validation split, the test split is looked at once, with the weights that validation chose. Returns
-// false when a stop was asked for on the way.
+// If there is a validation split, evaluates the test split once, with the weights of the best epoch. Returns
+// false if a stop was requested.
 bool Trainer::test_best(Session& session) {
   session.saves.conclude(session.state);
-  // Which checkpoint is the best one is known to who saves.
+  // Only the first rank knows the best checkpoint.
   const bool saved = !ranks_.text_of_first([&] { return session.state.best_checkpoint; }).empty();
   if (!saved) {
     if (ranks_.first())
-      session.output.warn("no weights of the best epoch could be saved: the test split is not looked at");
+      session.output.warn("no weights of the best epoch could be saved: the test split is not evaluated");
     return true;
   }
   ranks_.together([&] {
@@ -206,7 +206,7 @@ bool Trainer::test_best(Session& session) {
   });
   if (ranks_.several()) ranks_.take_from_first(task_->model());
   session.state.epoch_samples = 0.0;
-  // Told with the epoch that the weights are of.
+  // The evaluation is reported with the epoch of these weights.
   const auto epoch = std::exchange(session.state.epoch, session.state.best_epoch);
   const auto evaluated = evaluate_now(session, *test_, task_->keeps_details());
   if (evaluated) write_artifacts(session, *evaluated);

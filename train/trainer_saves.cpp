@@ -1,4 +1,4 @@
-// A run's checkpoints: when they are taken, what becomes of them, and going on from one.
+// Checkpoints of a run: when they are saved, and how a run resumes from them.
 #include <utility>
 
 #include "config/task.h"
@@ -14,10 +14,10 @@ namespace tandem::train {
 
 namespace {
 
-// Of the names under which a checkpoint holds what the next micro-batch begins with.
+// Prefix of the names of carried state in a checkpoint.
 std::string carry_prefix(const std::string& phase) { return phase + "carry."; }
 
-// Takes the carry of a phase out of a state.
+// Moves the carried state of a phase out of the tensors.
 tasks::CarriedState taken_carry(std::vector<optim::NamedTensor>& tensors, const std::string& phase,
                                 Device device) {
   const std::string prefix = carry_prefix(phase);
@@ -28,15 +28,14 @@ tasks::CarriedState taken_carry(std::vector<optim::NamedTensor>& tensors, const 
   return carry;
 }
 
-// A run goes on with the data that it began with.
+// A resumed run must have the same data.
 void require_same_data(const tasks::Data& data, const std::string& weights, Index training_samples) {
   if (runs::has_saved_data(safetensors::File(weights))) data.require_like(runs::saved_data(weights), weights);
   const Index now = data.training_samples();
-  require(
-      training_samples == 0 || now == 0 || training_samples == now, "",
-      "{}: the run was training on {} samples, its data has {} now; bring back the data, or start a new run "
-      "from these weights: init_from=RUN",
-      weights, training_samples, now);
+  require(training_samples == 0 || now == 0 || training_samples == now, "",
+          "{}: the run was training on {} samples, its data has {} now; restore the data, or start a new run "
+          "from these weights: init_from=RUN",
+          weights, training_samples, now);
 }
 
 }  // namespace
@@ -63,7 +62,7 @@ Trainer::Resumed Trainer::Resumed::from_record(std::span<const std::byte> record
   return resumed;
 }
 
-// `notes` gets what there is to say of it, `warnings` what was found damaged.
+// Appends to `notes` what users should know, and to `warnings` what is damaged.
 Trainer::Resumed Trainer::read_checkpoint(const runs::RunDirectory& directory,
                                           std::vector<std::string>& notes,
                                           std::vector<std::string>& warnings) {
@@ -78,11 +77,11 @@ Trainer::Resumed Trainer::read_checkpoint(const runs::RunDirectory& directory,
     }
     if (const std::string note = note_on_ranks(directory, ranks_.size()); !note.empty())
       notes.push_back(note);
-    take_choices(directory, notes);
+    adopt_algorithms(directory, notes);
     const ConfigChanges changes = changes_since(checkpoints.config_of(*newest), now);
     runs::SavedState saved = checkpoints.load(*newest);
     require(saved.run.epoch_losses.size() == learners_->size(), "",
-            "{}: its state is of {} phases, this task has {}", *newest, saved.run.epoch_losses.size(),
+            "{}: its state has {} phases, this task has {}", *newest, saved.run.epoch_losses.size(),
             learners_->size());
     require_same_data(*task_->data(), runs::weights_path(directory, *newest), saved.run.training_samples);
     checkpoints.adopt(saved.run);
@@ -92,7 +91,7 @@ Trainer::Resumed Trainer::read_checkpoint(const runs::RunDirectory& directory,
   return resumed;
 }
 
-// The run goes on from that state: what was written of it after that goes, what is missing comes back.
+// Removes metrics after the resumed state and restores missing ones.
 void Trainer::repair_metrics(const runs::RunDirectory& directory, const Resumed& resumed,
                              std::vector<std::string>& warnings) {
   const runs::Checkpoints checkpoints(directory, config_.checkpoint.keep, task_->data()->description(),
@@ -111,7 +110,7 @@ void Trainer::repair_metrics(const runs::RunDirectory& directory, const Resumed&
   files::write_atomically(directory.config(), files::json_text(config::resolved(given_.config), 2) + "\n");
 }
 
-// Brings model, optimizer and loader of every rank to where the first one finds that the run was.
+// Restores model, optimizer and loader of every rank from the first rank's checkpoint.
 Trainer::Resumed Trainer::resume(const runs::RunDirectory* directory, std::vector<std::string>& notes,
                                  std::vector<std::string>& warnings) {
   Resumed resumed =
@@ -122,9 +121,9 @@ Trainer::Resumed Trainer::resume(const runs::RunDirectory* directory, std::vecto
     if (resumed.found()) take_state(resumed);
     if (directory) repair_metrics(*directory, resumed, warnings);
   });
-  if (!resumed.found()) notes.push_back("the run had saved nothing yet: it begins anew");
+  if (!resumed.found()) notes.push_back("the run had saved nothing yet: it starts from the beginning");
   if (resumed.converting)
-    notes.push_back(fmt::format("goes on in {} from the FP32 masters; the loss scale starts at {:g}",
+    notes.push_back(fmt::format("resumes in {} from the FP32 masters; the loss scale starts at {:g}",
                                 config_.precision.label(), learners_->loss_scale(0)));
   if (resumed.found())
     notes.push_back(
@@ -153,14 +152,14 @@ void Trainer::save_unevaluated(Session& session) {
   save(session, session.state, false, true);
 }
 
-// The averages where there are any; what trains on is back afterwards.
+// Saves the averages, if there are any; the trained weights are active again afterwards.
 void Trainer::take_weights(Session& session, AveragedWeights& averaged) {
   session.saves.take_weights(task_->model(), session.state.epoch, learners_->iterations());
   averaged.leave();
 }
 
-// What was trained is on the disk before an evaluation, whatever becomes of that. An evaluation that is
-// repeated follows no step.
+// Saves before an evaluation, so that its failure loses no training. A repeated evaluation follows no step
+// and needs no save.
 void Trainer::save_before_evaluation(Session& session, AveragedWeights& averaged) {
   const bool trained = session.state.position > 0;
   if (!ranks_.any(trained && !session.saves.holds(learners_->iterations()))) return;
@@ -171,7 +170,7 @@ void Trainer::save_before_evaluation(Session& session, AveragedWeights& averaged
   averaged = AveragedWeights(*learners_);
 }
 
-// What it takes to go on, of all ranks, for the first one.
+// Tensors that a resume needs, of all ranks, on the first rank.
 std::vector<optim::NamedTensor> Trainer::tensors_to_save(const Session& session) {
   if (config_.parallel.check_every > 0)
     check_ranks(fmt::format("before the checkpoint of step {}:", learners_->iterations()));
@@ -184,8 +183,8 @@ std::vector<optim::NamedTensor> Trainer::tensors_to_save(const Session& session)
   return tensors;
 }
 
-// With the choice among algorithms, by which a resumed run rounds as this one does. Unless `anew`, the
-// checkpoint of this step has the weights and tensors: only where the run stands is another.
+// Also saves the choices of algorithms, so that a resumed run rounds in the same way. Unless `anew`, the
+// checkpoint of this step already has weights and tensors, and only the run state is saved.
 void Trainer::save(Session& session, const runs::RunState& state, bool best, bool anew) {
   const std::int64_t step = learners_->iterations();
   const auto tensors = anew ? std::optional(tensors_to_save(session)) : std::nullopt;
@@ -196,16 +195,16 @@ void Trainer::save(Session& session, const runs::RunState& state, bool best, boo
   if (best) session.state.best_checkpoint = runs::CheckpointStore::name_of(step);
 }
 
-// Before anything of the run is computed.
-void Trainer::take_choices(const runs::RunDirectory& directory, std::vector<std::string>& notes) {
+// Restores the choices of algorithms; call it before anything is computed.
+void Trainer::adopt_algorithms(const runs::RunDirectory& directory, std::vector<std::string>& notes) {
   const std::string path = directory.algorithms();
   const auto text = files::read_text_if_there(path);
   if (text && !backend_for(device_).adopt_tuning_cache(*text))
-    notes.push_back(fmt::format("{} is of another device or library: algorithms are timed anew", path));
+    notes.push_back(fmt::format("{} is for another device or library: algorithms are timed again", path));
 }
 
-// An epoch that was trained but not evaluated is evaluated first when the run goes on. Passes on what the
-// evaluation failed in.
+// A resumed run starts with the evaluation of an epoch that was trained but not evaluated. Rethrows the error
+// of a failed evaluation.
 void Trainer::interrupt(Session& session) {
   session.result.status = TrainStatus::interrupted;
   try {
@@ -214,7 +213,7 @@ void Trainer::interrupt(Session& session) {
     if (session.evaluation_error) session.saves.conclude(session.state);
   } catch (const std::exception& error) {
     if (!session.evaluation_error) throw;
-    session.output.log().error(error.what());  // the first error is the one to tell
+    session.output.log().error(error.what());  // the first error is rethrown
   }
   if (session.evaluation_error) std::rethrow_exception(session.evaluation_error);
 }

@@ -1,7 +1,6 @@
-// A session of a run: what exists only while Trainer::run goes on. trainer.cpp has the loop,
-// trainer_start.cpp and trainer_end.cpp what comes before the first step and after the last,
-// trainer_evaluations.cpp what is measured, chosen and left, trainer_saves.cpp checkpoints and going on from
-// them.
+// A session of a run: state that exists only during Trainer::run. trainer.cpp has the loop; trainer_start.cpp
+// and trainer_end.cpp the code before the first and after the last step; trainer_evaluations.cpp evaluations;
+// trainer_saves.cpp checkpoints and resumption.
 #pragma once
 
 #include <chrono>
@@ -24,13 +23,13 @@ inline double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// What the newest whole checkpoint holds; a run that has saved nothing yet begins anew.
+// Content of the newest intact checkpoint; empty if the run has saved nothing yet.
 struct Trainer::Resumed {
-  std::string checkpoint{};  // its name; empty: none was there
+  std::string checkpoint{};  // its name; empty if there is none
   runs::RunState run{};
   std::vector<optim::NamedTensor> tensors{};
   bool converting = false;                                  // from another precision
-  std::vector<std::vector<tasks::CarriedState>> carries{};  // what own shards go on with, by phase; all empty
+  std::vector<std::vector<tasks::CarriedState>> carries{};  // by phase and own shard; all may be empty
 
   bool found() const { return !checkpoint.empty(); }
   tasks::Record to_record() const;
@@ -49,12 +48,12 @@ struct Trainer::Session {
   TrainResult result;
   StepLog steps;
   StepPipeline pipeline;
-  std::int64_t checked_step = 0;  // iterations when ranks were compared last
-  bool stops = false;             // asked for, or hindered, on some rank; the same on all
+  std::int64_t checked_step = 0;  // iterations when ranks were last compared
+  bool stops = false;             // stop requested, or fatal write error, on some rank; equal on all ranks
   double epoch_seconds = 0.0;
-  std::optional<std::string> unwritten;  // why files of the last evaluation are missing
-  std::optional<std::string> ran_away;   // how training diverged that came to its end
-  std::exception_ptr evaluation_error;   // of an epoch that is saved before it is passed on
+  std::optional<std::string> unwritten;  // error of missing files of the last evaluation
+  std::optional<std::string> diverged;   // reason why completed training has diverged
+  std::exception_ptr evaluation_error;   // rethrown after the epoch is saved
 };
 
 }  // namespace tandem::train

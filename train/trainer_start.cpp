@@ -1,4 +1,4 @@
-// What comes before the first step of a run: everything is built and looked at, and the loss scale is set.
+// Start of a run: construction and checks of all objects, calibration of the loss scale.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -34,36 +34,34 @@ namespace tandem::train {
 
 namespace {
 
-constexpr Index kManyParameters = 100'000'000;  // so many take a while to draw, which is said
+constexpr Index kManyParameters = 100'000'000;  // their initialisation takes a while, so a remark is printed
 
-// Gradients in FP16 that no scale has raised are zeros in good part.
+// Without a loss scale, many gradients underflow to zero in FP16.
 void require_scale_for_wire(const config::Config& config) {
   const optim::ScalerOptions scaler = precision_of(config).scaler;
   require(config.parallel.wire != "fp16" || scaler.moves() || scaler.initial > 1.0, "",
-          "parallel.wire: fp16 wants gradients that a loss scale has raised, and precision {} has none; take "
-          "bf16, or precision=amp_fp16",
+          "parallel.wire: fp16 needs gradients with a loss scale, and precision {} has none; use bf16, or "
+          "precision=amp_fp16",
           config.precision.label());
 }
 
-// What ranks on CPUs alone do, or with FP32 masters alone.
+// Features that need ranks on CPUs, or FP32 masters.
 void require_divisible(const config::Config& config, const ProcessGroup& ranks, Device device) {
   require(
       !ranks.syncs_batch_norm() || device == Device{}, "",
-      "parallel.sync_batch_norm: batch norm is synchronised on CPUs so far, the device is {}; leave the key "
-      "out, or take device=cpu",
+      "parallel.sync_batch_norm: needs ranks on CPUs, the device is {}; leave the key out, or set device=cpu",
       to_string(device));
   if (ranks.update_parts() == 1) return;
   require(
       device == Device{}, "",
-      "parallel.shard_optimizer: the update is divided on CPUs so far, the device is {}; leave the key out, "
-      "or take device=cpu",
+      "parallel.shard_optimizer: needs ranks on CPUs, the device is {}; leave the key out, or set device=cpu",
       to_string(device));
   require(!step_options(config).rounding.stochastic, "",
-          "parallel.shard_optimizer: stochastic rounding (precision.rounding) draws by the place of a weight "
-          "among all of them; take one of the two");
+          "parallel.shard_optimizer: stochastic rounding (precision.rounding) draws random numbers by the "
+          "index of a weight among all weights; use only one of the two");
 }
 
-// The batch of a step is that of all ranks, whatever the configuration gives it as.
+// The batch size of a step is that of all ranks, also if the configuration gives it per rank.
 config::Loaded of_all_ranks(config::Loaded loaded, const parallel::Communicator* ranks) {
   if (ranks && loaded.config.parallel.per_rank) loaded.config.data.batch_size *= ranks->size();
   return loaded;
@@ -83,16 +81,17 @@ Trainer::Trainer(const config::Loaded& loaded, TrainerOptions options)
   const config::Json like = options_.weights.empty() ? config::Json() : runs::saved_data(options_.weights);
   const tasks::DataPtr data = runs::open_data(config_, skipped_.reporter(), like, &notes_);
   if (device_ == Device{}) {
-    // A rank has a shard in memory at a time.
+    // A rank has one shard in memory at a time.
     config::Loaded of_shard = loaded_;
     of_shard.config.data.batch_size = ranks_.division().most(config_.data.batch_size);
-    // One value a channel is enough where batch norm has those of other ranks, which this does not know.
+    // Synchronised batch norm accepts one value per channel; this check does not know the other ranks'
+    // values.
     if (ranks_.syncs_batch_norm())
       of_shard.config.data.batch_size = std::max<Index>(2, of_shard.config.data.batch_size);
     const Footprint footprint = footprint_of(of_shard, data, ranks_.update_parts());
     require_memory(of_shard, footprint);
     if (footprint.parameters >= kManyParameters && ranks_.first() && !options_.quiet)
-      output::remark("tandem: makes {} parameters: {}\n", footprint.parameters, to_string(footprint));
+      output::remark("tandem: creating {} parameters: {}\n", footprint.parameters, to_string(footprint));
   }
   check_start(loaded_, data, ranks_.syncs_batch_norm() ? 1 : ranks_.shards());
   require_own_plan(loaded_, data);
@@ -118,7 +117,7 @@ void Trainer::make_loaders() {
       std::move(training),
       datasets::Ahead{static_cast<int>(config_.data.workers), static_cast<int>(config_.data.prefetch)});
   const std::string chooses = task_->validation_split();
-  chooses_ = std::make_unique<DistributedEvaluation>(*task_, chooses, device_, ranks_);
+  validation_ = std::make_unique<DistributedEvaluation>(*task_, chooses, device_, ranks_);
   if (chooses == "validation")
     test_ = std::make_unique<DistributedEvaluation>(*task_, "test", device_, ranks_);
 }
@@ -126,14 +125,14 @@ void Trainer::make_loaders() {
 void Trainer::make_learners() {
   const std::int64_t per_epoch = steps_per_epoch();
   const Index batch_size = train_loader_->source().layout().samples();
-  optim::StepOptions of_step = step_options(config_);
-  of_step.unit = unit_;
+  optim::StepOptions options = step_options(config_);
+  options.unit = unit_;
   exchange_ = ranks_.exchange(unit_.value_or(1.0), device_);
-  of_step.shards = exchange_.get();
-  of_step.update_parts = ranks_.update_parts();
-  of_step.own_part = of_step.update_parts > 1 ? ranks_.rank() : 0;
+  options.shards = exchange_.get();
+  options.update_parts = ranks_.update_parts();
+  options.own_part = options.update_parts > 1 ? ranks_.rank() : 0;
   peers_ = ranks_.batch_norm_peers();
-  learners_ = std::make_unique<Learners>(*task_, loaded_, of_step, [&](double lr) {
+  learners_ = std::make_unique<Learners>(*task_, loaded_, options, [&](double lr) {
     return make_schedule(config_, lr, per_epoch, per_epoch * config_.epochs);
   });
   runners_ = std::make_unique<StepRunners>(
@@ -147,14 +146,14 @@ void Trainer::make_learners() {
 }
 
 std::string Trainer::dry_run() {
-  read_everything(*task_->data(), ranks_.first());  // as long on every rank, so that none waits
+  read_everything(*task_->data(), ranks_.first());  // on every rank, so that none waits too long
   const auto batch = train_loader_->next();
   const amp::Autocast autocast(*precision_);
   NoBatchNormPeers alone;
   const BatchNormPeersScope apart(peers_ ? &alone : nullptr);
   std::string losses;
   for (std::size_t phase = 0; phase < learners_->size(); ++phase) {
-    if (batch->samples == 0) break;  // a part for which none are left
+    if (batch->samples == 0) break;  // this rank's part is empty
     const RandomNumbers random{.seed = static_cast<std::uint64_t>(config_.seed)};
     losses += fmt::format("{}loss{} {}", phase == 0 ? "" : ", ", learners_->phase_suffix(phase),
                           decimal_text(loss_of_phase(*task_, phase, *batch, random).item(), 4));
@@ -162,15 +161,15 @@ std::string Trainer::dry_run() {
     (*learners_)[phase].step->clear();
   }
   std::string text;
-  for (const std::string& line : what_trains()) text += line + "\n";
+  for (const std::string& line : data_and_model_lines()) text += line + "\n";
   for (const std::string& note : notes_) text += note + "\n";
   if (batch->samples > 0) text += fmt::format("batch: {} → {}\n", task_->text_of(*batch), losses);
   for (const std::string& reason : skipped_.take()) text += tasks::text_of_skipped(reason) + "\n";
   if (skipped_.count() > 0) text += tasks::text_of_skipped(skipped_.count()) + "\n";
-  return text + course() + "\n";
+  return text + run_line() + "\n";
 }
 
-std::vector<std::string> Trainer::what_trains() const {
+std::vector<std::string> Trainer::data_and_model_lines() const {
   const nn::Module& model = task_->model();
   std::vector<std::string> lines{task_->text_of_data()};
   for (std::string& note : task_->notes_of_data()) lines.push_back(std::move(note));
@@ -179,11 +178,12 @@ std::vector<std::string> Trainer::what_trains() const {
   for (const Learner& learner : *learners_)
     for (const std::string& table : learner.step->lazy_tables())
       lines.push_back(fmt::format(
-          "lazy updates: {}: a step changes only the rows it touched, which dense updates would not", table));
+          "lazy updates: {}: untouched rows skip decay and momentum, so results differ from dense updates",
+          table));
   return lines;
 }
 
-std::string Trainer::course() const {
+std::string Trainer::run_line() const {
   const std::string ranks = ranks_.text();
   return fmt::format("run: {} epochs of {} steps, {}, {}{}", config_.epochs, steps_per_epoch(),
                      config_.precision.label(), to_string(device_), ranks.empty() ? "" : ", " + ranks);
@@ -205,18 +205,17 @@ void Trainer::compare_ranks() {
     rank_facts_.push_back(std::move(of_rank));
   }
   ranks_.join_devices();
-  // Weights are drawn by each rank, or read from its files.
+  // Each rank draws its weights, or reads them from its own files.
   if (const auto differs = ranks_.difference(learners_->common_state()))
     throw parallel::AgreedError(
-        "ranks begin with one model: " + *differs + "; is init_from one file for all?", true);
+        "ranks must start with the same model: " + *differs + "; is init_from one file for all?", true);
 }
 
-// Throws AgreedError unless all ranks hold the same state.
 void Trainer::check_ranks(std::string_view when) {
   if (ranks_.several()) ranks_.require_same(learners_->common_state(), when);
 }
 
-// What happens once, before the first step.
+// Work before the first step of every session.
 void Trainer::begin(Session& session, const std::string& command_line,
                     const std::vector<std::string>& warnings, const std::vector<std::string>& notes) {
   config::Json found = runs::environment();
@@ -234,9 +233,9 @@ void Trainer::begin(Session& session, const std::string& command_line,
   if (!options_.quiet && ranks_.first()) session.output.show_progress();
   session.output.log().info(command_line);
   for (const std::string& warning : warnings) session.output.warn(warning);
-  for (const std::string& line : what_trains()) session.output.say(line);
+  for (const std::string& line : data_and_model_lines()) session.output.say(line);
   for (const std::string& note : notes) session.output.say(note);
-  session.output.say(course());
+  session.output.say(run_line());
   for (std::size_t rank = 0; rank < rank_facts_.size(); ++rank)
     session.output.log().info(text_of_rank(static_cast<int>(rank), rank_facts_[rank]));
   if (session.output.directory())
@@ -253,8 +252,8 @@ void Trainer::begin(Session& session, const std::string& command_line,
                                                   config::metrics(config_)});
 }
 
-// FP16 without a loss scale trains on, and silently loses gradients: says how many, measured on the first
-// batch in FP32, on a copy of the model that leaves nothing behind.
+// FP16 without a loss scale loses small gradients silently. Measures how many, on the first batch in FP32,
+// with a copy of the model.
 void Trainer::warn_of_underflow(Session& session) {
   const amp::Precision precision = precision_of(config_);
   if (!precision.runs_in(DType::f16) || precision.scaler.moves() || precision.scaler.initial > 1.0) return;
@@ -274,13 +273,13 @@ void Trainer::warn_of_underflow(Session& session) {
       backward(loss_of_phase(*task, phase, *batch, {.seed = static_cast<std::uint64_t>(config_.seed)}));
     gradients = collector.activations();
   }
-  backend_for(device_).reset_peak_memory();  // the figure of the run is that of its own steps
+  backend_for(device_).reset_peak_memory();  // the run reports the peak of its own steps
   const auto non_zero = gradients.total() - gradients.zeros();
   const auto flushed = gradients.flushed(0);
   const auto saving = gradients.saving_scale();
   const std::string found =
       flushed == 0
-          ? "no activation gradient of the first batch underflows to zero, later ones may"
+          ? "no activation gradient of the first batch underflows to zero, but later ones may"
           : fmt::format("{:.2g} % of the activation gradients of the first batch underflow to zero{}",
                         100.0 * static_cast<double>(flushed) / static_cast<double>(non_zero),
                         saving && gradients.flushed(*saving) < flushed
@@ -290,7 +289,7 @@ void Trainer::warn_of_underflow(Session& session) {
       fmt::format("FP16 without a loss scale: {}; \"scaler\": \"dynamic\" prevents it", found));
 }
 
-// Once, before the first step: what a run goes on with has a scale.
+// A resumed run restores its loss scale; others calibrate it before the first step.
 void Trainer::calibrate_scale(Session& session) {
   if (config_.precision.scaler.mode == "segments") return set_segments(session);
   if (config_.precision.scaler.mode != "calibrated" || learners_->iterations() > 0) return;
@@ -300,8 +299,8 @@ void Trainer::calibrate_scale(Session& session) {
     const optim::ScalerOptions scaler = precision_of(config_).scaler;
     if (const auto planned = planned_scale(loaded_, task_->data())) {
       const int log2 = amp::within(scaler, planned->start);
-      session.output.say(fmt::format("loss scale: 2^{} to start with, as the plan says; window 2^{} to 2^{}",
-                                     log2, planned->window[0], planned->window[1]));
+      session.output.say(fmt::format("loss scale: starts at 2^{} from the plan; window 2^{} to 2^{}", log2,
+                                     planned->window[0], planned->window[1]));
       start = fmt::format("{}", log2);
       return;
     }
@@ -317,7 +316,7 @@ void Trainer::calibrate_scale(Session& session) {
     for (int i = 0; i < learner.step->scaler().count(); ++i) learner.step->scaler().set(scale, i);
 }
 
-// Those that the first step found are the run's, which keeps them beside its checkpoints.
+// A new run finds its segments by calibration and stores them; a resumed run reads them.
 void Trainer::set_segments(Session& session) {
   const bool begins = learners_->iterations() == 0;
   std::string found, start = "0";

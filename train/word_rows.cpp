@@ -18,7 +18,8 @@ namespace {
 
 using tasks::NamedVocabulary;
 
-constexpr const char* kTheWeights = R"(take theirs: init_from.vocabulary="from run")";
+constexpr const char* kUseSavedVocabulary =
+    R"(use the vocabulary of the weights: init_from.vocabulary="from run")";
 
 models::RowMap map_of(const NamedVocabulary& own, const NamedVocabulary& saved) {
   std::unordered_map<std::string_view, Index> places;
@@ -36,8 +37,8 @@ std::string note_of(const NamedVocabulary& own, const models::RowMap& map) {
   const auto all = static_cast<Index>(map.rows.size());
   const Index fresh = std::ranges::count(map.rows, models::RowMap::kNew);
   return fmt::format(
-      "{}: {} of {} are taken from the weights by name, {} are new and start as drawn; {} of the weights' {} "
-      "are dropped",
+      "{}: {} of {} are taken from the weights by name, {} are new and keep their initial rows; {} of the "
+      "weights' {} are dropped",
       own.what, all - fresh, all, fresh, map.in_file - (all - fresh), map.in_file);
 }
 
@@ -49,27 +50,26 @@ WordRows rows_by_word(const config::Config& config, tasks::Task& task, const saf
   const auto* const has = dynamic_cast<const tasks::HasVocabularies*>(data.get());
   if (!model || !has) return {};
   if (!weights.metadata().contains("tandem.data"))
-    return {{}, {"the file of weights names no words: its tables are taken row by row as they stand"}};
+    return {{}, {"the weight file has no vocabulary: tables are copied row by row"}};
   const tasks::DataPtr then = config::recall_data(config, runs::saved_data(weights.path()));
   const std::vector<NamedVocabulary> own = has->vocabularies(),
                                      saved =
                                          dynamic_cast<const tasks::HasVocabularies&>(*then).vocabularies();
   WordRows found;
   for (std::size_t v = 0; v < own.size(); ++v) {
-    require(
-        own[v].codec == saved[v].codec, "",
-        "init_from.path: {}: its {} are those of \"{}\", the data's of \"{}\", which cuts texts in another "
-        "way; name the same one, or {}",
-        weights.path(), own[v].what, saved[v].codec, own[v].codec, kTheWeights);
+    require(own[v].codec == saved[v].codec, "",
+            "init_from.path: {}: its {} are those of \"{}\", the data's of \"{}\", which tokenizes texts "
+            "differently; use the same one, or {}",
+            weights.path(), own[v].what, saved[v].codec, own[v].codec, kUseSavedVocabulary);
     if (own[v].words == saved[v].words) continue;
     const models::RowMap map = map_of(own[v], saved[v]);
     found.notes.push_back(note_of(own[v], map));
     for (const models::WordTable& table : model->word_tables()) {
       if (table.vocabulary != v) continue;
       require(!table.by_frequency, "",
-              "init_from.path: {}: has other {} than the data, and \"{}\" has them in clusters by their "
+              "init_from.path: {}: has other {} than the data, and the rows of \"{}\" are in clusters by "
               "frequency, between which no row can move; {}",
-              weights.path(), own[v].what, table.parameter, kTheWeights);
+              weights.path(), own[v].what, table.parameter, kUseSavedVocabulary);
       found.rows.emplace(table.parameter, map);
     }
   }

@@ -1,4 +1,4 @@
-// Tables of words that start from weights of another vocabulary: which row goes where.
+// Word tables that start from weights with another vocabulary: the map of rows.
 #pragma once
 
 #include <string>
@@ -12,13 +12,13 @@
 namespace tandem::train {
 
 struct WordRows {
-  models::RowMaps rows;            // of the tables whose words are not the same, in the same order
+  models::RowMaps rows;            // of the tables whose vocabularies differ
   std::vector<std::string> notes;  // what to tell the user, one fact a line
 };
 
-// Words that both have keep their rows, new ones stay as they were drawn, and the others are dropped. Empty
-// of a task without words. Throws UserError where words are told apart in another way (another tokenizer or
-// codec), and where a table cannot be taken by word.
+// Words in both vocabularies keep their rows, new words keep their initial rows, other rows are dropped.
+// Empty for tasks without words. Throws UserError if the tokenizer or codec differs, or a table cannot be
+// mapped by word.
 WordRows rows_by_word(const config::Config& config, tasks::Task& task, const safetensors::File& weights);
 
 }  // namespace tandem::train

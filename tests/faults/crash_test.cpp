@@ -193,7 +193,7 @@ TEST_CASE("a run whose every save failed ends without the test of its best weigh
   INFO(outcome.err);
   CHECK(outcome.exit_code == 1);
   CHECK_THAT(outcome.err, Catch::Contains("the last checkpoint could not be saved") &&
-                              Catch::Contains("the test split is not looked at"));
+                              Catch::Contains("the test split is not evaluated"));
   const auto events = json_lines(directory.path() / "run/metrics.jsonl");
   CHECK(events.back()["status"] == "failed");
   CHECK(events.back()["steps"] == 6);

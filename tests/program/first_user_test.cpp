@@ -228,5 +228,5 @@ TEST_CASE("a loss that is no number before any update is not blamed on the learn
       tandem_in(directory, {"train", "config.json", "-q",
                             "data.augment=[{\"name\": \"normalise\", \"mean\": 0, \"std\": 1e-12}]"});
   CHECK(outcome.exit_code == 3);
-  CHECK_THAT(outcome.err, Contains("before any update") && Contains("the learning rate is not to blame"));
+  CHECK_THAT(outcome.err, Contains("before any update") && Contains("the learning rate is not the cause"));
 }

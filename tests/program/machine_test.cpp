@@ -71,7 +71,7 @@ long spins_of(const Outcome& outcome) {
 }
 
 std::string computed_with(int usable) {
-  return "this process may use " + std::to_string(usable) + " CPUs, so that many threads compute";
+  return "this process may use " + std::to_string(usable) + " CPUs; using that many threads";
 }
 
 }  // namespace
@@ -89,7 +89,7 @@ TEST_CASE("a model that cannot fit is refused at once, with advice that helps", 
       directory, {"validate", "resnet50_synthetic", "data.train_size=1000000", "data.batch_size=1000000"});
   CHECK(batch.exit_code == 2);
   CHECK_THAT(batch.err,
-             Contains("data.batch_size: a step on 1000000 samples takes") && Contains("accumulate"));
+             Contains("data.batch_size: a step on 1000000 samples needs") && Contains("accumulate"));
 }
 
 TEST_CASE("validate and summary say what a model takes without taking it", "[program]") {
@@ -150,7 +150,7 @@ TEST_CASE("TANDEM_ISA takes the kernels of a lower level, which the run records"
   const auto best = cpu_found(directory);
   CHECK(best["level_reason"] == "the best of this CPU");
   if (best["level"] == "v2") return;
-  CHECK_THAT(trained.err, Contains("computes with the kernels of v2: TANDEM_ISA=v2; this CPU has "));
+  CHECK_THAT(trained.err, Contains("using kernels of v2: TANDEM_ISA=v2; this CPU has "));
   const std::string changed = "kernels of v2 → " + best["level"].get<std::string>();
   auto strict = train;
   strict.back() = "run_dir=strict";
@@ -194,7 +194,7 @@ TEST_CASE("a build without the CPU's level computes with the next lower one and 
   CHECK_THAT(must(without({"env"})).out, Contains("\nlevel         " + reason));
   const Outcome trained = must(
       without({"train", "digits_mlp", "epochs=1", "data.train_size=64", "data.test_size=32", "run_dir=run"}));
-  CHECK_THAT(trained.err, Contains("computes with the kernels of " + reason));
+  CHECK_THAT(trained.err, Contains("using kernels of " + reason));
   const auto recorded = nlohmann::json::parse(read_text(directory.path() / "run/environment.json"))["cpu"];
   CHECK(recorded["level"] == next);
   CHECK(recorded["levels_built"].size() == whole["levels_built"].size() - 1);

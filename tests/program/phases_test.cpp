@@ -236,10 +236,10 @@ TEST_CASE("what phases cannot be trained with is said in a line", "[program][pha
   const Tiny tiny("pair");
   const auto refused = [&](const std::string& change) { return tiny.refused_to_train({change}); };
   CHECK_THAT(refused(R"(optimizers={"secnod": "adam"})"),
-             Contains("optimizers.secnod: nothing of that name is trained, did you mean \"second\"?") ||
+             Contains("optimizers.secnod: no trained part has this name, did you mean \"second\"?") ||
                  Contains("\"second\""));
   CHECK_THAT(refused(R"(optimizers={"second": {"name": "adam", "momentum": 0.9}})"), Contains("momentum"));
   CHECK_THAT(refused("parts=shared"), Contains("phases first and second both train first.weight"));
-  CHECK_THAT(refused("parts=none"), Contains("second: no parameter is left to train"));
+  CHECK_THAT(refused("parts=none"), Contains("second: no parameter to train"));
   CHECK_THAT(refused(R"(init_from.freeze=first)"), Contains("init_from.path"));
 }

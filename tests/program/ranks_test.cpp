@@ -269,7 +269,7 @@ TEST_CASE("gradients are sent in 16 bits where that is asked for, and what it co
     CHECK(losses.back() != wide.back());
     CHECK(losses.back() == Approx(wide.back()).epsilon(0.02));
     CHECK_THAT(read_text(directory / wire / "log.txt"),
-               Catch::Contains("gradients are sent in " + wire + ": their sum is off by 0."));
+               Catch::Contains("gradients are sent in " + wire + ": the error of their sum is 0."));
   }
 }
 
@@ -462,10 +462,10 @@ TEST_CASE("a mistake is told once, and ends every rank alike", "[program][ranks]
   CHECK_THAT(told(joined(kDigits, {"parallel.shards=2"})), Catch::Contains("parallel.shards: 2 for 3 ranks"));
   CHECK_THAT(told(joined(kDigits, {"data.batch_size=2"})), Catch::Contains("start at most 2 ranks"));
   CHECK_THAT(told(joined(kDigits, {"data.batch_size=10", "parallel.shards=11"})),
-             Catch::Contains("11 shards of a batch of 10 samples"));
+             Catch::Contains("11 shards for a batch of 10 samples"));
   CHECK_THAT(told(joined(kDigits, {"parallel.deadline_s=0"})), Catch::Contains("parallel.deadline_s"));
   CHECK_THAT(told(joined(kDigits, {"parallel.wire=fp16"})),
-             Catch::Contains("wants gradients that a loss scale has raised"));
+             Catch::Contains("needs gradients with a loss scale"));
   CHECK_THAT(told(joined(kDigits, {"parallel.wire=bf16", "parallel.reduction=reproducible"})),
              Catch::Contains("adds in FP32"));
   CHECK_THAT(told(joined(kDigits, {"parallel.wire=bf16", "parallel.shards=6"})),

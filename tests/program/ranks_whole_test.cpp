@@ -257,7 +257,7 @@ TEST_CASE("an update that ranks divide has the bits of one that each of them mak
   SECTION("gradients in 16 bits") {
     check("wire", 2, joined(kNormal, {"precision=amp_fp16", "parallel.wire=bf16", "parallel.bucket_mb=0"}));
     CHECK_THAT(read_text(directory / "wire_divided" / "log.txt"),
-               Catch::Contains("gradients are sent in bf16: their sum is off by 0."));
+               Catch::Contains("gradients are sent in bf16: the error of their sum is 0."));
   }
 }
 

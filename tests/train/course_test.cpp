@@ -119,7 +119,7 @@ TEST_CASE("a plateau and averaged SGD go on to the bit after a run was killed", 
   CHECK_THAT(log,
              Contains("learning rate divided by 4: validation perplexity has not improved since epoch "));
   CHECK_THAT(log,
-             Contains("from here on the mean of the weights is evaluated and saved: validation perplexity"));
+             Contains("the mean of the weights is evaluated and saved from here on: validation perplexity"));
   const auto rates = rates_of(whole);
   const auto steps = static_cast<int>(rates.size());
   // Chunks of many lengths; a chunk has twice the mean at most.

@@ -121,11 +121,11 @@ TEST_CASE("what cannot fit is refused with advice that helps", "[footprint]") {
   CHECK(refusal({}, 1024 * kMiB).empty());
   CHECK_THAT(refusal({}, 2 * kMiB),
              Contains("resnet20_synthetic.json:") &&
-                 Contains("model: training its 272186 parameters takes") && Contains("2.0 MiB") &&
+                 Contains("model: training its 272186 parameters needs") && Contains("2.0 MiB") &&
                  Contains("fewer units or layers") && Contains("layer3.0.conv2.weight") &&
-                 Contains("A smaller batch does not help") && !Contains("an optimizer that keeps less"));
-  CHECK_THAT(refusal({"optimizer=adam"}, 4 * kMiB), Contains("an optimizer that keeps less"));
+                 Contains("A smaller batch does not help") && !Contains("an optimizer with less state"));
+  CHECK_THAT(refusal({"optimizer=adam"}, 4 * kMiB), Contains("an optimizer with less state"));
   CHECK_THAT(refusal({"data.batch_size=128"}, 20 * kMiB),
-             Contains("data.batch_size: a step on 128 samples takes") && Contains("about 1") &&
+             Contains("data.batch_size: a step on 128 samples needs") && Contains("about 1") &&
                  Contains("accumulate") && !Contains("fewer units"));
 }

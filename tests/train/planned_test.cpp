@@ -435,14 +435,14 @@ TEST_CASE("a plan of two networks is compared phase by phase before a run", "[pl
   };
   checked(gan.phases, {"model.width=4"});
   CHECK_THAT(error_of({gan.phases[1], gan.phases[0]}),
-             Contains("is of the phases generator, discriminator, and a step of this task has the phases "
+             Contains("is for the phases generator, discriminator, and a step of this task has the phases "
                       "discriminator, generator"));
-  CHECK_THAT(error_of({gan.phases[0]}), Contains("is of the phase discriminator, and"));
+  CHECK_THAT(error_of({gan.phases[0]}), Contains("is for the phase discriminator, and"));
   CHECK_THAT(error_of(gan.phases, "8"),
-             Contains("of the discriminator is of a model with the same ops whose layers or rules differ"));
+             Contains("of the discriminator is for a model with the same ops but other layers or rules"));
   amp::plan::PhasePlans other = gan.phases;
   other[1].model.digest = "sha256:0";
-  CHECK_THAT(error_of(other), Contains("of the generator is of a model with the same ops"));
+  CHECK_THAT(error_of(other), Contains("of the generator is for a model with the same ops"));
   other = gan.phases;
   std::swap(other[1].ops[0], other[1].ops[3]);
   CHECK_THAT(error_of(other), Contains("op 0 of the generator is ") && Contains("in this model (2 differ)"));
@@ -453,7 +453,7 @@ TEST_CASE("losses that have a loss scale each have no forward to plan", "[planne
       "dcgan_fashion", {"data.batch_size=2", R"(precision={"level":"O1","dtype":"fp16","scaler":)"
                                              R"({"mode":"dynamic","scope":"loss"}})"});
   CHECK_THAT(user_error_of([&] { train::trace_of(loaded, config::describe_data(loaded.config)); }),
-             Contains("computes the 2 losses of the discriminator one by one"));
+             Contains("computes the 2 losses of the discriminator separately"));
 }
 
 TEST_CASE("a configuration's plan is read, compared with the model, and refused where it is not its own",
@@ -480,7 +480,7 @@ TEST_CASE("a configuration's plan is read, compared with the model, and refused 
   CHECK(own.config.precision.label() == "O1/bf16/plan");
   checked(with_plan({"model.width=4", "data.batch_size=2"}));  // prices are stale, types hold
   CHECK_THAT(user_error_of([&] { checked(with_plan({"model.width=8"})); }),
-             Contains("of a model with the same ops whose layers or rules differ"));
+             Contains("for a model with the same ops but other layers or rules"));
   CHECK_THAT(user_error_of([&] { checked(with_plan({"model.name=resnet32"})); }),
              Contains("differ); make it again: tandem plan CONFIG"));
   config::Loaded whole = own;
@@ -491,7 +491,7 @@ TEST_CASE("a configuration's plan is read, compared with the model, and refused 
   missing.config.precision.plan = (directory.path() / "none.json").string();
   CHECK_THAT(user_error_of([&] { checked(missing); }), Contains("none.json"));
   missing.config.precision.plan = "auto";
-  CHECK_THAT(user_error_of([&] { checked(missing); }), Contains("auto is for `tandem train`"));
+  CHECK_THAT(user_error_of([&] { checked(missing); }), Contains("auto works only in `tandem train`"));
   missing.plan = amp::plan::plan_text({steps.plan});
   checked(missing);
 }

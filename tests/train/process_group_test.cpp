@@ -87,7 +87,7 @@ TEST_CASE("shards that no rank or no sample is there for are refused", "[ranks]"
              Contains("parallel.shards: 2 for 3 ranks"));
   CHECK_THAT(user_error_of([&] { train::ProcessGroup(&last, {}, 2); }), Contains("start at most 2 ranks"));
   CHECK_THAT(user_error_of([] { train::ProcessGroup(nullptr, reproducible(9), 8); }),
-             Contains("9 shards of a batch of 8 samples"));
+             Contains("9 shards for a batch of 8 samples"));
 }
 
 TEST_CASE("batch norm joins ranks of one shard each", "[ranks]") {
@@ -108,9 +108,9 @@ TEST_CASE("batch norm joins ranks of one shard each", "[ranks]") {
     config.reduction = reduction;
     return user_error_of([&] { train::ProcessGroup(ranks_of, config, 128); });
   };
-  CHECK_THAT(refused(&last, 6, "fast"), Contains("not the 6 shards of 3 ranks"));
-  CHECK_THAT(refused(&last, 3, "reproducible"), Contains("3 shards (parallel.reduction: reproducible) of 3"));
-  CHECK_THAT(refused(nullptr, {}, "reproducible"), Contains("of 1 rank,"));
+  CHECK_THAT(refused(&last, 6, "fast"), Contains("not 6 shards on 3 ranks"));
+  CHECK_THAT(refused(&last, 3, "reproducible"), Contains("3 shards (parallel.reduction: reproducible) on 3"));
+  CHECK_THAT(refused(nullptr, {}, "reproducible"), Contains("on 1 rank,"));
 }
 
 TEST_CASE("ranks divide an update where that is asked for", "[ranks]") {

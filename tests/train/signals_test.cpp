@@ -55,8 +55,7 @@ TEST_CASE("a process that hangs after the first signal is ended, and says so", "
     hang();
   });
   CHECK(end.code == 130);
-  CHECK_THAT(end.err, Catch::Contains("\nheard\n") &&
-                          Catch::Contains("the step in which the signal came does not end"));
+  CHECK_THAT(end.err, Catch::Contains("\nheard\n") && Catch::Contains("the current step does not end"));
 }
 
 TEST_CASE("the second signal ends a process that hangs", "[signals]") {

@@ -95,7 +95,7 @@ class FakeDevice final : public train::StepDriver, public train::StepListener {
         fmt::format("gave up step {} of {}", step.attempted, cause ? cause->op : "nothing"));
   }
 
-  void tell(const InFlightStep& step, const optim::StepReport& report) override {
+  void on_resolved(const InFlightStep& step, const optim::StepReport& report) override {
     CHECK(step.attempted == report.attempted);
     CHECK(step.micro_batches.empty());
     note("t{}.{}{}", step.phase, report.attempted, report.skip ? "-" : "");
