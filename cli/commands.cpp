@@ -460,9 +460,9 @@ int run_command(int argc, char** argv) {
 int run(int argc, char** argv) {
   output::prepare_output();
   const int code = run_command(argc, argv);
-  const auto trouble = output::output_trouble();
-  if (!trouble) return code;
-  output::remark("tandem: {}\n", *trouble);
+  const auto error = output::output_error();
+  if (!error) return code;
+  output::remark("tandem: {}\n", *error);
   // A code that says more than this stays.
   return code == 0 ? kExitFailure : code;
 }

@@ -307,7 +307,7 @@ int tensors(const InspectArguments& arguments, const std::string& path) {
 // The state of training in words, where there is one beside the weights.
 void print_state(const fs::path& path) {
   if (files::kind_of(path) == files::Kind::absent) return;
-  const std::string words = runs::state_in_words(safetensors::File(path.string()));
+  const std::string words = runs::state_summary(safetensors::File(path.string()));
   if (!words.empty()) output::print("\nstate: {}\n", words);
 }
 

@@ -51,7 +51,7 @@ void flush_result() {
   if (result_error == 0 && std::fflush(stdout) != 0) result_error = errno;
 }
 
-std::optional<std::string> output_trouble() {
+std::optional<std::string> output_error() {
   flush_result();
   if (result_error == 0 || result_error == EPIPE) return {};
   return fmt::format("the result cannot be written to stdout: {}", std::strerror(result_error));

@@ -2,7 +2,7 @@
 //
 // Nothing here throws: what a command does is not lost because nobody can be told of it. Remarks that cannot
 // be written are dropped. A result that cannot be written makes the command fail when everything else is
-// done, as `output_trouble` tells; that a reader went away (`| head`) is no failure, and the rest is for
+// done, as `output_error` tells; that a reader went away (`| head`) is no failure, and the rest is for
 // nobody then. Whatever users' files and names hold is printed as text (core/printable.h): a terminal obeys
 // what it is sent.
 #pragma once
@@ -28,7 +28,7 @@ void write_remark(std::string_view text);
 // Gives the system what was written of the result so far.
 void flush_result();
 // Why the result could not be written; nothing when it could, or nobody wanted to read on.
-std::optional<std::string> output_trouble();
+std::optional<std::string> output_error();
 
 template <class... Arguments>
 void print(fmt::format_string<Arguments...> format, Arguments&&... arguments) {

@@ -36,12 +36,12 @@ std::optional<pid_t> writer_of(const fs::path& path) {
   return process;
 }
 
-std::string trouble_with(const std::string& path, const char* what, int reason) {
+std::string write_error_text(const std::string& path, const char* what, int reason) {
   return fmt::format("{}: cannot be {}: {}", path, what, std::strerror(reason));
 }
 
 [[noreturn]] void fail(const std::string& path, const char* what, int reason) {
-  throw VendorError("", trouble_with(path, what, reason));
+  throw VendorError("", write_error_text(path, what, reason));
 }
 
 // Takes off `bytes` what was written; returns whether that is everything, errno says why not.
@@ -153,8 +153,8 @@ void LineFile::add(std::string_view line) {
   std::string_view left = kept_;
   const int reason = write_from(file_, left) ? 0 : errno;
   kept_.erase(0, kept_.size() - left.size());
-  trouble_.reset();
-  if (reason != 0) trouble_ = trouble_with(path_, "written", reason);
+  write_error_.reset();
+  if (reason != 0) write_error_ = write_error_text(path_, "written", reason);
 }
 
 SmallFile::SmallFile(const std::string& path) : path_(path) {
@@ -165,10 +165,10 @@ SmallFile::SmallFile(const std::string& path) : path_(path) {
 SmallFile::~SmallFile() { ::close(file_); }
 
 void SmallFile::put(std::string_view text) {
-  trouble_.reset();
+  write_error_.reset();
   const ssize_t written = ::pwrite(file_, text.data(), text.size(), 0);
   if (written != static_cast<ssize_t>(text.size()))
-    trouble_ = trouble_with(path_, "written", written < 0 ? errno : ENOSPC);
+    write_error_ = write_error_text(path_, "written", written < 0 ? errno : ENOSPC);
 }
 
 }  // namespace tandem::files

@@ -49,7 +49,7 @@ class LineFile {
 
   void add(std::string_view line);
   // Why lines are kept back at the moment; nothing while none are.
-  const std::optional<std::string>& trouble() const { return trouble_; }
+  const std::optional<std::string>& write_error() const { return write_error_; }
   // What is kept back; may begin inside a line.
   const std::string& kept() const { return kept_; }
 
@@ -57,7 +57,7 @@ class LineFile {
   std::string path_;
   int file_;
   std::string kept_;
-  std::optional<std::string> trouble_;
+  std::optional<std::string> write_error_;
 };
 
 // A small file whose text changes often and keeps its length: it is written over in place, not synchronised.
@@ -71,12 +71,12 @@ class SmallFile {
 
   void put(std::string_view text);
   // Why the last `put` failed; nothing when it did not.
-  const std::optional<std::string>& trouble() const { return trouble_; }
+  const std::optional<std::string>& write_error() const { return write_error_; }
 
  private:
   std::string path_;
   int file_;
-  std::optional<std::string> trouble_;
+  std::optional<std::string> write_error_;
 };
 
 }  // namespace tandem::files

@@ -25,20 +25,20 @@ namespace {
 
 constexpr std::string_view kPrefix = "step-";
 constexpr const char* kDigests = "SHA256SUMS";
-constexpr std::string_view kReplaced = "-replaced";  // behind the name of a checkpoint that was moved aside
+constexpr std::string_view kReplaced = "-replaced";  // suffix of a checkpoint that was moved aside
 constexpr std::uint64_t kMostDigestBytes = 4096;
 
 [[noreturn]] void fail(const fs::path& path, const char* what, int reason) {
   throw VendorError("", fmt::format("{}: cannot be {}: {}", path.string(), what, std::strerror(reason)));
 }
 
-// Gives `from` the place of `to` at once; what was there is `from` afterwards, if anything was.
+// Moves `from` to `to` atomically; afterwards `from` is the previous `to`, if there was one.
 void exchange(const fs::path& from, const fs::path& to) {
   if (::rename(from.c_str(), to.c_str()) == 0) return;
   if (errno != ENOTEMPTY && errno != EEXIST) fail(to, "written", errno);
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) return;
   if (errno != EINVAL && errno != ENOSYS) fail(to, "replaced", errno);
-  // A file system that cannot exchange: for an instant there is no checkpoint of this name.
+  // A file system without exchange: for an instant there is no checkpoint of this name.
   const fs::path aside = files::name_while_writing(to.string() + std::string(kReplaced));
   if (::rename(to.c_str(), aside.c_str()) != 0) fail(to, "replaced", errno);
   if (::rename(from.c_str(), to.c_str()) != 0) {
@@ -46,11 +46,11 @@ void exchange(const fs::path& from, const fs::path& to) {
     ::rename(aside.c_str(), to.c_str());
     fail(to, "replaced", reason);
   }
-  std::error_code ignored;  // a leftover otherwise
+  std::error_code ignored;  // remove_leftovers() removes it later
   fs::remove_all(aside, ignored);
 }
 
-// "" for what is no such file.
+// "" if there is no such file.
 std::string read_small(const fs::path& path) {
   try {
     return files::read_text(path, kMostDigestBytes);
@@ -59,7 +59,7 @@ std::string read_small(const fs::path& path) {
   }
 }
 
-// File name → digest, as sha256sum writes it: digest, two spaces, name. Empty when the text is anything else.
+// File name → digest, in the format of sha256sum: digest, two spaces, name. Empty for any other text.
 std::map<std::string, std::string> parse_digests(std::string_view text) {
   std::map<std::string, std::string> digests;
   while (!text.empty()) {
@@ -80,7 +80,7 @@ std::string line_of_digest(const std::string& digest, const std::string& name) {
   return fmt::format("{}  {}\n", digest, name);
 }
 
-// Makes files of a checkpoint those of `to` as well; returns the lines of their digests.
+// Links files of a checkpoint into `to`; returns the lines of their digests.
 std::string keep_files(const fs::path& checkpoint, const fs::path& to,
                        const std::vector<std::string>& names) {
   const auto digests = parse_digests(read_small(checkpoint / kDigests));
@@ -90,7 +90,7 @@ std::string keep_files(const fs::path& checkpoint, const fs::path& to,
     if (digest == digests.end()) fail(checkpoint / name, "kept", ENOENT);
     std::error_code error;
     fs::create_hard_link(checkpoint / name, to / name, error);
-    if (error) {  // a file system without links
+    if (error) {  // a file system without hard links
       fs::copy_file(checkpoint / name, to / name, error);
       if (error) fail(to / name, "written", error.value());
       files::synchronise_file((to / name).string());
@@ -100,7 +100,7 @@ std::string keep_files(const fs::path& checkpoint, const fs::path& to,
   return lines;
 }
 
-// The checkpoint that was moved aside under this name; "" for other names.
+// Name of the checkpoint that was moved aside under this name; "" for other names.
 std::string replaced_checkpoint(std::string_view name) {
   const std::size_t end = name.find(kReplaced);
   if (end == std::string_view::npos || !CheckpointStore::is_name(name.substr(0, end))) return {};
@@ -135,14 +135,14 @@ void CheckpointStore::write(const std::string& checkpoint, const std::vector<Fil
     const std::string_view text = digests;
     files::write_synchronised((beside / kDigests).string(), std::span(&text, 1));
     files::synchronise_folder(beside);
-    guard::check("checkpoint");  // what was overwritten meanwhile must not take the place of what is sound
+    guard::check("checkpoint");  // damaged memory must not replace an intact checkpoint
     exchange(beside, target);
     files::synchronise_folder(folder_);
   } catch (...) {
     fs::remove_all(beside, error);
     throw;
   }
-  fs::remove_all(beside, error);  // what was replaced
+  fs::remove_all(beside, error);  // the replaced checkpoint
 }
 
 void CheckpointStore::point(const std::string& pointer, const std::string& checkpoint) const {
@@ -193,10 +193,10 @@ void CheckpointStore::prune(std::int64_t keep, const std::vector<std::string>& s
   for (const std::string& name : superseded(newest_first(), keep, spared)) remove(name);
 }
 
-// Under another name first: a removal that is cut short must not look like a damaged checkpoint.
+// Renames first, so that an interrupted removal does not look like a damaged checkpoint.
 void CheckpointStore::remove(const std::string& checkpoint) const {
   const fs::path aside = files::name_while_writing(path(checkpoint).string() + "-removed");
-  std::error_code ignored;  // the next time, then
+  std::error_code ignored;  // the next prune() tries again
   fs::rename(path(checkpoint), aside, ignored);
   if (!ignored) fs::remove_all(aside, ignored);
 }

@@ -1,20 +1,20 @@
-// The folder checkpoints/ of a run: whole checkpoints and two names that point at them.
+// CheckpointStore: the folder checkpoints/ of a run, with complete checkpoints and two pointers to them.
 //
-//   step-120/            what the run was after its 120th step
-//     weights.safetensors  to compute with; the averages, where there are any
-//     state.safetensors    the tensors that it takes to go on
-//     run.json             where the run stands: epoch, place in it, best figure, configuration; in older
-//                          runs the metadata of state.safetensors
-//     metrics.json         what metrics.jsonl held then (runs/metrics_record.h); absent in older runs
-//     SHA256SUMS           digests of all of them, as `sha256sum -c` reads them
-//   latest, best         a line each: "step-120"
-//   metrics.jsonl        a copy of the run's, synchronised with the disk before each checkpoint
+//   step-120/            state of the run after its 120th step
+//     weights.safetensors  weights for inference: the averages, if there are any
+//     state.safetensors    tensors for a resume
+// run.json             run state: epoch, position in it, best metric, configuration; older runs have it in
+// the
+//                          metadata of state.safetensors
+//     metrics.json         mark of metrics.jsonl at that time (runs/metrics_record.h); absent in older runs
+//     SHA256SUMS           digests of all these files, in the format of `sha256sum -c`
+//   latest, best         one line each: "step-120"
+//   metrics.jsonl        copy of the run's file, synchronised with the disk before each checkpoint
 //
-// A checkpoint appears at once: it is written as step-120.tmp-PID, its files and the folder are synchronised
-// with the disk, the folder is renamed, the rename is synchronised, `latest` is replaced in the same way, and
-// only then old checkpoints are removed. So a process that is killed at any instant, and a write that fails,
-// leave every checkpoint that there was. One whose tensors stay, and whose place in the run does not, is
-// replaced in the same way, by a folder with further links to the same files.
+// Writing is atomic: files and folder are written as step-120.tmp-PID and synchronised with the disk, the
+// folder is renamed, the rename is synchronised, `latest` is replaced in the same way, and only then old
+// checkpoints are removed. A kill at any time and a failed write therefore keep all previous checkpoints. If
+// only the run state of a checkpoint changes, the new folder has hard links to the same tensor files.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@
 
 namespace tandem::runs {
 
-// The file of a checkpoint that is computed with.
+// The file with the weights for inference.
 inline constexpr const char* kWeightsFile = "weights.safetensors";
 
 class CheckpointStore {
@@ -41,30 +41,30 @@ class CheckpointStore {
   const std::filesystem::path& folder() const { return folder_; }
   std::filesystem::path path(const std::string& checkpoint) const { return folder_ / checkpoint; }
   static std::string name_of(std::int64_t step);                      // "step-120"
-  static std::optional<std::int64_t> step_of(std::string_view name);  // nothing for other names
+  static std::optional<std::int64_t> step_of(std::string_view name);  // absent for other names
   static bool is_name(std::string_view text) { return step_of(text).has_value(); }
 
-  // Writes a checkpoint, replacing one of that name; on return it is durable. `kept`: files that the replaced
-  // one has, which stay as they are, with their digests. Throws VendorError with the path and the system's
-  // reason, and leaves what there was.
+  // Writes a checkpoint, replacing one of that name; on return it is durable. `kept`: files of the replaced
+  // checkpoint that are taken over with their digests. Throws VendorError with the path and the system's
+  // reason; previous checkpoints stay.
   void write(const std::string& checkpoint, const std::vector<File>& files,
              const std::vector<std::string>& kept = {}) const;
-  // Makes `pointer`, "latest" or "best", mean a checkpoint, unless it does already.
+  // Sets `pointer`, "latest" or "best", to a checkpoint, unless it is set to it already.
   void point(const std::string& pointer, const std::string& checkpoint) const;
-  // What it means; nothing when there is no such pointer, or it names no checkpoint.
+  // Target of the pointer; absent if the pointer is missing or names no checkpoint.
   std::optional<std::string> pointed_at(const std::string& pointer) const;
 
-  // The one that `latest` means, then the others, newest first; damaged ones included.
+  // The target of `latest`, then the others, newest first, including damaged ones.
   std::vector<std::string> newest_first() const;
-  // What is wrong with a checkpoint: a missing file, a digest that differs; nothing when it is whole. Reads
-  // every byte.
+  // Damage of a checkpoint: a missing file or a digest that differs; absent if it is intact. Reads every
+  // byte.
   std::optional<std::string> damage(const std::string& checkpoint) const;
 
-  // Keeps `latest` and the newest before it, `keep` in all, and those in `spared`. What is newer than
-  // `latest` goes: the run has gone on from an older checkpoint.
+  // Keeps `latest` and the newest before it, `keep` in total, and those in `spared`. Removes checkpoints
+  // newer than `latest`: the run was resumed from an older one.
   void prune(std::int64_t keep, const std::vector<std::string>& spared) const;
-  // Removes what processes that were killed have left half written or half removed. A checkpoint whose place
-  // was to be taken at that instant is put back.
+  // Removes unfinished writes and removals of killed processes. Restores a checkpoint whose replacement was
+  // interrupted.
   void remove_leftovers() const;
 
  private:

@@ -46,7 +46,7 @@ fs::path run_file_beside(const safetensors::File& state) {
   return fs::path(state.path()).parent_path() / kRunFile;
 }
 
-// Key of an entry of run.json in the metadata of older checkpoints.
+// Metadata key of an entry of run.json in older checkpoints.
 std::string metadata_key(const char* key) { return fmt::format("tandem.{}", key); }
 
 // Entry "state" or "config" of a checkpoint's run.json.
@@ -56,12 +56,12 @@ config::Json run_entry(const safetensors::File& state, const char* key) {
   if (!text) return json_in(state, metadata_key(key));
   const auto json = files::parse_json<config::Json>(*text, path.string(), "the file",
                                                     {.depth = 16, .items = std::size_t{1} << 20});
-  const bool sound = json.is_object() && json.contains(key) && json[key].is_object();
-  require(sound, "", "{}: its \"{}\" is damaged", path.string(), key);
+  const bool valid = json.is_object() && json.contains(key) && json[key].is_object();
+  require(valid, "", "{}: its \"{}\" is damaged", path.string(), key);
   return json[key];
 }
 
-// A number where there is one phase, as runs of one have always saved it.
+// A number for one phase, as in older versions, else a list.
 config::Json one_or_all(const std::vector<double>& losses) {
   return losses.size() == 1 ? config::Json(losses.front()) : config::Json(losses);
 }
@@ -95,8 +95,8 @@ RunState run_state_in(const config::Json& json, const std::string& place) {
   RunState state;
   const auto count = [&](const char* key, std::int64_t least) {
     const auto& value = json.at(key);
-    const bool sound = value.is_number_integer() && value >= least && value <= (std::int64_t{1} << 53);
-    require(sound, "", "{}: its state is damaged: \"{}\" is {}, expected a count of at least {}", place, key,
+    const bool valid = value.is_number_integer() && value >= least && value <= (std::int64_t{1} << 53);
+    require(valid, "", "{}: its state is damaged: \"{}\" is {}, expected a count of at least {}", place, key,
             value.dump(), least);
     return value.get<std::int64_t>();
   };
@@ -105,11 +105,11 @@ RunState run_state_in(const config::Json& json, const std::string& place) {
     state.position = count("position", 0);
     state.best_epoch = count("best_epoch", 0);
     state.diagnosed = count("diagnosed", 0);
-    // A figure that is not finite is null.
+    // Non-finite values are null.
     state.epoch_losses = epoch_losses_in(json.at("epoch_loss"));
     state.epoch_samples = json.at("epoch_samples");
     state.best_checkpoint = json.at("best_checkpoint");
-    // Runs of before these were there have none of them.
+    // Older versions did not save these.
     if (json.contains("training_samples")) state.training_samples = count("training_samples", 0);
     if (json.contains("plateau")) state.plateau = plateau_in(json["plateau"], place);
     if (json.contains("averaging")) state.averaging = averaging_in(json["averaging"], place);
@@ -174,7 +174,7 @@ void Checkpoints::write(std::int64_t step, bool tensors, const RunState& state, 
     if (tensors) files = {{kWeightsFile, weights_.bytes()}, {kStateFile, state_.bytes()}};
     files.push_back({kRunFile, text});
     if (!mark.empty()) {
-      std::error_code error;  // somebody may have removed it: the mark says so when the run goes on
+      std::error_code error;  // a missing copy is found on resume by the mark
       if (fs::exists(metrics_copy_, error)) files::synchronise_file(metrics_copy_);
       files.push_back({kMetricsFile, mark});
     }
@@ -187,7 +187,7 @@ void Checkpoints::write(std::int64_t step, bool tensors, const RunState& state, 
   };
   try {
     writing_ = std::async(std::launch::async, write);
-  } catch (const std::system_error&) {  // no room for a thread: whoever waits for the save writes it
+  } catch (const std::system_error&) {  // no thread available: finish() writes it
     writing_ = std::async(std::launch::deferred, write);
   }
 }
@@ -241,7 +241,7 @@ void Checkpoints::adopt(RunState& state) {
   if (!state.best_checkpoint.empty() && fs::is_directory(store_.path(state.best_checkpoint), error)) {
     store_.point("best", state.best_checkpoint);
   } else {
-    state.best.reset();  // its weights are gone: the next evaluation takes their place
+    state.best.reset();  // its weights are missing: the next evaluation counts as best
     state.best_checkpoint.clear();
   }
 }
@@ -265,7 +265,7 @@ std::string weights_with_data(const RunDirectory& run) {
     const std::string path = (store.path(name) / kWeightsFile).string();
     try {
       if (has_saved_data(safetensors::File(path))) return path;
-    } catch (const UserError&) {  // damaged: an older one says the same
+    } catch (const UserError&) {  // damaged: try an older one
     }
   }
   return "";
@@ -287,7 +287,7 @@ std::optional<RunState> newest_state(const RunDirectory& run) {
 
 namespace {
 
-// What is behind a name in the state of each step: "" where there is one, else the phase with its dot.
+// Prefixes of the names in the states of all steps: "" for a single step, else the phase with its dot.
 std::vector<std::string> prefixes_of(const safetensors::File& file) {
   const std::string counters = "step.counters";
   std::vector<std::string> prefixes;
@@ -297,33 +297,33 @@ std::vector<std::string> prefixes_of(const safetensors::File& file) {
   return prefixes;
 }
 
-// Of one step: what it counts, and what it stands at.
-struct StepInWords {
+// Counters and values of one step, as text.
+struct StepText {
   std::string counts, values;
 };
 
-StepInWords step_in_words(const safetensors::File& file, const std::string& prefix) {
+StepText text_of_step(const safetensors::File& file, const std::string& prefix) {
   const auto integers = [&](const char* name) { return file.read(prefix + name).to_vector<std::int64_t>(); };
   const auto reals = [&](const char* name) { return file.read(prefix + name).to_vector<double>(); };
-  const std::string whose = prefix.empty() ? "" : prefix.substr(0, prefix.size() - 1) + ": ";
+  const std::string phase = prefix.empty() ? "" : prefix.substr(0, prefix.size() - 1) + ": ";
   const auto counters = integers("step.counters");
-  StepInWords words{.counts = fmt::format("{}{} steps attempted, {} applied, {} skipped", whose,
-                                          counters.at(0), counters.at(1), counters.at(2)),
-                    .values = ""};
+  StepText words{.counts = fmt::format("{}{} steps attempted, {} applied, {} skipped", phase, counters.at(0),
+                                       counters.at(1), counters.at(2)),
+                 .values = ""};
   if (counters.at(3) > 0) words.counts += fmt::format(", {} of them in a row just now", counters.at(3));
   if (file.find(prefix + "step.accumulation")) {
     if (const double waiting = reals("step.accumulation").at(0); waiting > 0)
       words.values += fmt::format(", {} micro-batches into a step", waiting);
   }
   if (file.find(prefix + "step.values"))
-    words.values += fmt::format("; {}learning rate {:.4g}, gradient norm {}", whose,
+    words.values += fmt::format("; {}learning rate {:.4g}, gradient norm {}", phase,
                                 reals("step.values").at(1), figure_text(reals("step.values").at(2), 4));
   return words;
 }
 
 }  // namespace
 
-std::string state_in_words(const safetensors::File& file) {
+std::string state_summary(const safetensors::File& file) {
   const std::vector<std::string> prefixes = prefixes_of(file);
   const bool of_checkpoint = file.metadata().contains(metadata_key(kStateKey)) ||
                              files::kind_of(run_file_beside(file)) == files::Kind::file;
@@ -331,7 +331,7 @@ std::string state_in_words(const safetensors::File& file) {
   const RunState state = run_state_in(run_entry(file, kStateKey), file.path());
   std::string words, values;
   for (const std::string& prefix : prefixes) {
-    const StepInWords step = step_in_words(file, prefix);
+    const StepText step = text_of_step(file, prefix);
     words += step.counts + "; ";
     values += step.values;
   }

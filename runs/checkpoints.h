@@ -1,6 +1,6 @@
-// Checkpoints, which a run saves and goes on from (see runs/checkpoint_store.h for the files). A checkpoint
-// is copied between two steps and written in the background while training goes on. Where an evaluation
-// follows a step, the checkpoint is there before it, and says afterwards that it was done.
+// Checkpoints of a run: saving and loading (files: runs/checkpoint_store.h). A save copies all tensors
+// between two steps and writes in the background. A checkpoint exists before the evaluation of its step, and
+// is updated after it.
 #pragma once
 
 #include <cstdint>
@@ -21,23 +21,23 @@
 
 namespace tandem::runs {
 
-// Where a run stands between two steps.
+// State of a run between two steps, without tensors.
 struct RunState {
   std::int64_t epoch = 1;                 // 1-based, of the next sample
-  Index position = 0;                     // samples of the epoch that were served
-  std::vector<double> epoch_losses{0.0};  // of those, by phase: sum of the losses, weighted with
-  double epoch_samples = 0.0;             // the samples
-  Index training_samples = 0;             // that an epoch has; 0: not known
-  std::optional<double> best;             // of checkpoint.best
+  Index position = 0;                     // samples of the epoch that were trained on
+  std::vector<double> epoch_losses{0.0};  // of these, by phase: sum of losses weighted by samples
+  double epoch_samples = 0.0;             // sum of these weights
+  Index training_samples = 0;             // in an epoch; 0: unknown
+  std::optional<double> best;             // value of checkpoint.best
   std::int64_t best_epoch = 0;
   std::string best_checkpoint;  // "step-120"
-  std::int64_t diagnosed = 0;   // overflows that were run again, of precision.diagnose
-  // What evaluations have made of the learning rate (schedule.plateau) and of averaging (asgd).
+  std::int64_t diagnosed = 0;   // overflows that were replayed, up to precision.diagnose
+  // State of schedule.plateau and of asgd, which depends on evaluations.
   optim::PlateauState plateau{};
   optim::AveragingState averaging{};
 };
 
-// As a checkpoint holds it, and back. Throws UserError, naming `place`, for what no run saves.
+// The state in run.json. Throws UserError that names `place` for invalid states.
 config::Json to_json(const RunState& state);
 RunState run_state_in(const config::Json& json, const std::string& place);
 
@@ -48,44 +48,44 @@ struct SavedState {
 
 class Checkpoints {
  public:
-  // `data`: the description of the data, `config`: the resolved configuration; both are saved along.
+  // `data`: description of the data, `config`: resolved configuration; checkpoints contain both.
   Checkpoints(const RunDirectory& directory, std::int64_t keep, config::Json data, config::Json config);
   ~Checkpoints();  // waits for the save under way
 
-  // A save in two halves, since the weights may be averages, which the state must not be. The first waits for
-  // the save before it (see `finish`); the second returns when everything has been copied.
+  // A save has two parts, since the weights may be averages while the state must not be. The first waits for
+  // the previous save (see `finish`); the second returns after all tensors were copied.
   void take_weights(nn::Module& model, std::int64_t epoch, std::int64_t step);
-  // `best`: `best` will point at this checkpoint. `metrics`: what metrics.jsonl holds now.
-  // `tensors`: what the steps need to go on.
+  // `best`: sets pointer `best` to this checkpoint. `metrics`: mark of metrics.jsonl. `tensors`: state of the
+  // steps for a resume.
   void save(std::int64_t step, const std::vector<optim::NamedTensor>& tensors, const RunState& state,
             bool best, const std::optional<MetricsMark>& metrics = {});
 
-  // The same of a step that is saved already, with what the steps hold now: only where the run stands is
-  // written anew.
+  // The same for a step that is already saved with the same tensors: writes only the run state.
   void save_state(std::int64_t step, const RunState& state, bool best,
                   const std::optional<MetricsMark>& metrics = {});
 
   bool under_way() const { return writing_.valid(); }
-  bool ended() const;  // whether `finish` would return at once with what became of a save
-  // Waits for the save under way; nothing when there is none. Throws VendorError when it failed; what was
-  // saved before is untouched then.
+  bool ended() const;  // whether `finish` would return a result without waiting
+  // Waits for the save under way; absent if there is none. Throws VendorError if it failed; previous
+  // checkpoints are untouched then.
   std::optional<SavedStep> finish();
 
-  // The newest checkpoint whose digests are right; `notes` gets a line for each damaged one before it.
-  // Nothing when the run has saved none; throws UserError when all are damaged.
+  // The newest checkpoint with correct digests; `notes` gets a line for each damaged one before it. Absent if
+  // the run has saved none; throws UserError if all are damaged.
   std::optional<std::string> newest_whole(std::vector<std::string>& notes) const;
   config::Json config_of(const std::string& checkpoint) const;
-  // What metrics.jsonl held when it was taken; nothing when an older version saved it.
+  // Mark of metrics.jsonl in the checkpoint; absent in checkpoints of older versions.
   std::optional<MetricsMark> metrics_of(const std::string& checkpoint) const;
-  // All that are there, oldest first, up to a step.
+  // All checkpoints up to a step, oldest first.
   std::vector<SavedStep> until(std::int64_t step) const;
-  // The state of a whole checkpoint.
+  // The state in an intact checkpoint.
   SavedState load(const std::string& checkpoint) const;
-  // The run goes on from that state: `best` points at what was best then, or at nothing where that is gone.
+  // Sets pointer `best` to the best checkpoint of that state; clears the state's best metric if that
+  // checkpoint is missing.
   void adopt(RunState& state);
 
  private:
-  // `tensors`: weights and state, too.
+  // `tensors`: also writes weights and state.
   void write(std::int64_t step, bool tensors, const RunState& state, bool best,
              const std::optional<MetricsMark>& metrics);
 
@@ -98,24 +98,23 @@ class Checkpoints {
   std::future<SavedStep> writing_;
 };
 
-// What a state.safetensors holds, and the run.json beside it. Throws UserError for a file that is none.
+// The content of a state.safetensors and its run.json. Throws UserError for other files.
 SavedState read_state(const safetensors::File& file);
 
-// The description of the data saved with weights; throws UserError when the file has none.
+// Description of the data, saved with weights; throws UserError if the file has none.
 config::Json saved_data(const std::string& weights);
 bool has_saved_data(const safetensors::File& weights);
 
-// Weights of the run that say what they were trained on, as all of a run's do alike; damaged ones may. ""
-// where there are none.
+// Path of weights of the run that contain a description of their data, which all of them have; they may be
+// damaged otherwise. "" if there are none.
 std::string weights_with_data(const RunDirectory& run);
-// Whether a run has saved any checkpoint, whole or damaged.
+// Whether a run has a checkpoint, intact or damaged.
 bool has_checkpoint(const RunDirectory& run);
 
-// Where the newest whole checkpoint of a run goes on; nothing when there is none.
+// Run state of the newest intact checkpoint; absent if there is none.
 std::optional<RunState> newest_state(const RunDirectory& run);
 
-// The state in a checkpoint's state.safetensors, and the run.json beside it, in a few sentences; "" when the
-// file is no such state.
-std::string state_in_words(const safetensors::File& file);
+// Summary of a checkpoint's state.safetensors and its run.json, in a few sentences; "" for other files.
+std::string state_summary(const safetensors::File& file);
 
 }  // namespace tandem::runs

@@ -6,12 +6,12 @@
 
 namespace tandem::runs {
 
-// One object with "version", "build", "compiler", "libraries", "cpu", "amx", "threads", "waiting" (how they
-// wait for each other), "openmp" (its variables in the environment), "memory_bytes", "devices", and "cuda":
-// why there is no CUDA device, or null.
+// One object with "version", "build", "compiler", "libraries", "cpu", "amx", "threads", "waiting" (how
+// threads wait for each other), "openmp" (its environment variables), "memory_bytes", "devices", and "cuda"
+// (the reason why there is no CUDA device, or null).
 nlohmann::ordered_json environment();
 
-// The same for people, one fact a line.
+// The same as text for people, one fact per line.
 std::string environment_text(const nlohmann::ordered_json& environment);
 
 // Highest resident memory of the process so far, in bytes.

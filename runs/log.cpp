@@ -14,7 +14,7 @@ namespace tandem::runs {
 
 namespace {
 
-// Only the thread that trains writes.
+// Used only by the training thread.
 class LineSink : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  public:
   explicit LineSink(const std::string& path) : file(path) {}
@@ -52,7 +52,7 @@ Log::Log(const std::string& path) {
 
 Log::~Log() = default;
 
-// The text is an argument, never a format, and one line.
+// The text is an argument, not a format; line breaks are escaped.
 void Log::info(const std::string& text) {
   if (impl_) impl_->logger.info("{}", printable(text));
 }
@@ -63,9 +63,9 @@ void Log::error(const std::string& text) {
   if (impl_) impl_->logger.error("{}", printable(text));
 }
 
-const std::optional<std::string>& Log::trouble() const {
+const std::optional<std::string>& Log::write_error() const {
   static const std::optional<std::string> none;
-  return impl_ ? impl_->sink->file.trouble() : none;
+  return impl_ ? impl_->sink->file.write_error() : none;
 }
 
 }  // namespace tandem::runs

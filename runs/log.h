@@ -1,4 +1,4 @@
-// log.txt of a run: every line with its time and level, given to the system at once.
+// log.txt of a run: lines with time and level, passed to the system at once.
 #pragma once
 
 #include <memory>
@@ -9,9 +9,8 @@ namespace tandem::runs {
 
 class Log {
  public:
-  // Writes nothing.
-  Log();
-  // Appends to `path`; throws VendorError when it cannot be opened.
+  Log();  // writes nothing
+  // Appends to `path`; throws VendorError if it cannot be opened.
   explicit Log(const std::string& path);
   ~Log();
   Log(const Log&) = delete;
@@ -20,12 +19,12 @@ class Log {
   void info(const std::string& text);
   void warning(const std::string& text);
   void error(const std::string& text);
-  // Why lines wait at the moment, for the next one to be tried with; nothing while none do.
-  const std::optional<std::string>& trouble() const;
+  // Error because of which lines wait for the next write; absent if none wait.
+  const std::optional<std::string>& write_error() const;
 
  private:
   class Impl;
-  std::unique_ptr<Impl> impl_;  // absent: nothing is written
+  std::unique_ptr<Impl> impl_;  // null: writes nothing
 };
 
 }  // namespace tandem::runs

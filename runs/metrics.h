@@ -1,5 +1,5 @@
-// metrics.jsonl: one JSON object a line, flushed line by line. The field names are a promise to those who
-// read it. A number that is not finite is written as null.
+// metrics.jsonl: one JSON object per line, flushed after each line. Field names are a stable interface. A
+// non-finite number is written as null.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ using tasks::Metrics;
 struct StartEvent {
   std::int64_t parameters = 0;
   std::string precision, device;
-  std::int64_t step = 0;       // steps before: what the file says of later ones no longer holds
-  tasks::MetricKinds kinds{};  // of what evaluations say
+  std::int64_t step = 0;       // steps before this session; it replaces earlier events of later steps
+  tasks::MetricKinds kinds{};  // of the metrics of evaluations
 };
 
 struct StepEvent {
@@ -29,11 +29,11 @@ struct StepEvent {
   std::int64_t epoch = 0;  // 1-based
   double loss = 0.0;
   double lr = 0.0;
-  double loss_scale = 1.0;   // the one used
+  double loss_scale = 1.0;   // used in this step
   std::int64_t skipped = 0;  // total
   double grad_norm = 0.0;
   double items_per_s = 0.0;
-  std::string phase{};  // where a task has several: whose step it is
+  std::string phase{};  // of the step, if the task has several
 };
 
 struct EvalEvent {
@@ -42,7 +42,7 @@ struct EvalEvent {
   Metrics metrics;
 };
 
-// A step that was skipped, and where its first non-finite value came from (amp/overflow.h).
+// A skipped step, and the source of its first non-finite value (amp/overflow.h).
 struct OverflowEvent {
   std::int64_t step = 0;  // attempted
   double loss_scale = 1.0;
@@ -53,15 +53,15 @@ struct OverflowEvent {
   std::string phase{};  // as in StepEvent
 };
 
-// Exponents of the weight gradients, all parameters together, as the last step before an evaluation found
-// them; written before the evaluation.
+// Exponents of the weight gradients of all parameters in the last step before an evaluation; written before
+// the evaluation.
 struct GradientsEvent {
   std::int64_t step = 0, epoch = 0;
-  double loss_scale = 1.0;  // which the gradients were divided by
+  double loss_scale = 1.0;  // of that step; gradients are unscaled
   amp::ExponentHistogram weights;
 };
 
-// An image that an evaluation left in the run directory.
+// An image from an evaluation, in the run directory.
 struct PictureEvent {
   std::int64_t step = 0, epoch = 0;
   std::string name;  // of the series: "samples.png"
@@ -85,21 +85,21 @@ class MetricsFile {
   void write(const EvalEvent& event);
   void write_checkpoint(std::int64_t step, const std::string& path);
   void write(const OverflowEvent& event);
-  // "first" is the exponent of counts[0]; "flushed" is how many FP16 rounds to zero at scale 1, and
-  // "saving_scale" the log2 of the smallest scale at which that is at most one in a thousand.
+  // "first" is the exponent of counts[0]; "flushed" the number of values that FP16 rounds to zero at scale 1;
+  // "saving_scale" the log2 of the smallest scale at which at most one in a thousand is.
   void write(const GradientsEvent& event);
   void write(const PictureEvent& event);
   void write(const EndEvent& event);
 
   // See MetricsRecord.
-  std::optional<std::string> trouble() const { return record_.trouble(); }
+  std::optional<std::string> write_error() const { return record_.write_error(); }
   MetricsMark mark() const { return record_.mark(); }
 
  private:
   MetricsRecord record_;
 };
 
-// The line of `write_checkpoint`.
+// The line that `write_checkpoint` writes.
 std::string checkpoint_line(std::int64_t step, const std::string& path);
 
 // "2026-01-31T23:59:59Z"

@@ -16,16 +16,16 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Text = std::optional<std::string>;
 
-constexpr std::size_t kMostUnwritten = 1 << 20;  // bytes in a checkpoint, which must not fail for them
-constexpr int kNewerLines = 4;  // than the digest: those of a process that was killed, or is writing now
+constexpr std::size_t kMostUnwritten = 1 << 20;  // limit of bytes in a checkpoint
+constexpr int kNewerLines = 4;  // lines that a killed or running process may have written after the digest
 
 std::string digest_line(const std::string& digest) { return digest + "  metrics.jsonl\n"; }
 
-// A file beside what a checkpoint and the running digest say of it.
+// A file compared with a checkpoint's mark and the running digest.
 struct Candidate {
-  Text start;          // as the checkpoint knows it; absent when it is anything else
-  std::string rest;    // what the file says after it
-  bool sound = false;  // the rest is what was written, too
+  Text start;          // the part that the mark covers; absent if it differs
+  std::string rest;    // the part after it
+  bool valid = false;  // the rest matches the running digest
 };
 
 Candidate examined(const Text& text, const std::optional<MetricsMark>& mark, const std::string& running) {
@@ -36,16 +36,16 @@ Candidate examined(const Text& text, const std::optional<MetricsMark>& mark, con
       (text->size() >= bytes && files::sha256(std::string_view(*text).substr(0, bytes)) == mark->sha256)) {
     found.start = text->substr(0, bytes);
     found.rest = text->substr(bytes);
-    found.sound = running.empty() || has_running_digest(*text, running);
+    found.valid = running.empty() || has_running_digest(*text, running);
     return found;
   }
-  // Lines that the disk did not take are in the checkpoint.
+  // The checkpoint contains lines that could not be written to the file.
   const std::size_t written = bytes - std::min(bytes, mark->unwritten.size());
   if (mark->unwritten.empty() || text->size() < written) return found;
   const std::string whole = text->substr(0, written) + mark->unwritten;
   if (files::sha256(whole) != mark->sha256) return found;
   found.start = whole;
-  found.sound = true;
+  found.valid = true;
   return found;
 }
 
@@ -56,16 +56,16 @@ std::string wrong_with(const std::string& path, const Text& text, const std::str
   return fmt::format("{} is not what the run wrote: its SHA-256 differs", path);
 }
 
-// What the run has written, as far as it can be told from the two files; says what is wrong with them.
-std::string written_by(const RunDirectory& directory, const MetricsPosition& position,
-                       std::vector<std::string>& warnings) {
+// Restores the run's metrics from the two files; adds warnings of defects.
+std::string restored_metrics(const RunDirectory& directory, const MetricsPosition& position,
+                             std::vector<std::string>& warnings) {
   const std::string path = directory.metrics(), copy_path = directory.metrics_copy();
   const Text file = files::read_text_if_there(path), copy = files::read_text_if_there(copy_path);
   const std::string running = running_digest(directory.metrics_digest());
   Candidate first = examined(file, position.mark, running), second = examined(copy, position.mark, running);
-  if (file == copy) first.sound = true;  // rather than both, the digest is wrong
-  if (first.start && first.sound) return *first.start + first.rest;
-  if (second.start && second.sound) {
+  if (file == copy) first.valid = true;  // both are equal: only the digest is wrong
+  if (first.start && first.valid) return *first.start + first.rest;
+  if (second.start && second.valid) {
     std::string right = *second.start + second.rest;
     if (file || !right.empty())
       warnings.push_back(fmt::format("{}; restored from {}", wrong_with(path, file, right), copy_path));
@@ -73,18 +73,17 @@ std::string written_by(const RunDirectory& directory, const MetricsPosition& pos
   }
   for (const Candidate* half : {&first, &second}) {
     if (!half->start) continue;
-    warnings.push_back(fmt::format(
-        "{} is not what the run wrote: its SHA-256 differs from that in {}; what it says after the "
-        "checkpoint at step {} is left out",
-        path, directory.metrics_digest(), position.step));
+    warnings.push_back(
+        fmt::format("{} is not what the run wrote: its SHA-256 differs from that in {}; lines after the "
+                    "checkpoint at step {} are left out",
+                    path, directory.metrics_digest(), position.step));
     return *half->start;
   }
   if (!file && !copy && position.step == 0) return {};
   const std::string state =
       fmt::format("{}, and {} cannot replace it", wrong_with(path, file, ""), copy_path);
-  warnings.push_back(
-      fmt::format("{}; {}", state,
-                  file || copy ? "the lines that can be read stay" : "what was measured up to here is lost"));
+  warnings.push_back(fmt::format("{}; {}", state,
+                                 file || copy ? "its readable lines are kept" : "earlier metrics are lost"));
   return file ? *file : copy.value_or("");
 }
 
@@ -120,12 +119,12 @@ void MetricsRecord::add(const std::string& line) {
   digest_.add(line);
   digest_.add("\n");
   bytes_ += static_cast<std::int64_t>(line.size()) + 1;
-  if (!file_.trouble()) digest_file_.put(digest_line(digest_.hex_so_far()));
+  if (!file_.write_error()) digest_file_.put(digest_line(digest_.hex_so_far()));
 }
 
-std::optional<std::string> MetricsRecord::trouble() const {
-  if (file_.trouble()) return file_.trouble();
-  return copy_.trouble() ? copy_.trouble() : digest_file_.trouble();
+std::optional<std::string> MetricsRecord::write_error() const {
+  if (file_.write_error()) return file_.write_error();
+  return copy_.write_error() ? copy_.write_error() : digest_file_.write_error();
 }
 
 MetricsMark MetricsRecord::mark() const {
@@ -141,7 +140,7 @@ std::string running_digest(const std::string& path) {
 }
 
 bool has_running_digest(std::string_view text, std::string_view digest) {
-  std::vector<std::size_t> ends;  // of the text without its last lines
+  std::vector<std::size_t> ends;  // of the text, with fewer and fewer last lines
   for (std::size_t at = text.size();;) {
     ends.push_back(at);
     if (at == 0 || ends.size() > kNewerLines) break;
@@ -162,7 +161,7 @@ std::string without_later_events(const std::string& text, const MetricsPosition&
   std::string kept;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = text.find('\n', at);
-    if (end == std::string::npos) break;  // cut short
+    if (end == std::string::npos) break;  // incomplete line
     const std::string line = text.substr(at, end - at);
     at = end + 1;
     const Json event = Json::parse(line, nullptr, false);
@@ -181,29 +180,30 @@ std::string without_later_events(const std::string& text, const MetricsPosition&
   return kept;
 }
 
-std::vector<std::string> mend_metrics(const RunDirectory& directory, const MetricsPosition& position) {
+std::vector<std::string> repair_metrics(const RunDirectory& directory, const MetricsPosition& position) {
   std::vector<std::string> warnings;
   std::int64_t unreadable = 0;
-  std::string text = without_later_events(written_by(directory, position, warnings), position, unreadable);
+  std::string text =
+      without_later_events(restored_metrics(directory, position, warnings), position, unreadable);
   if (unreadable > 0)
     warnings.push_back(fmt::format("{}: {} of its lines cannot be read and {} left out", directory.metrics(),
                                    unreadable, unreadable == 1 ? "was" : "were"));
-  std::vector<std::int64_t> told;
+  std::vector<std::int64_t> recorded;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = text.find('\n', at);
     const Json event = Json::parse(text.substr(at, end - at), nullptr, false);
-    if (files::text_in(event, "event") == "checkpoint") told.push_back(files::integer_in(event, "step"));
+    if (files::text_in(event, "event") == "checkpoint") recorded.push_back(files::integer_in(event, "step"));
     at = end + 1;
   }
   for (const auto& [step, path] : position.checkpoints) {
-    if (std::ranges::find(told, step) == told.end()) text += checkpoint_line(step, path) + '\n';
+    if (std::ranges::find(recorded, step) == recorded.end()) text += checkpoint_line(step, path) + '\n';
   }
-  const auto bring = [](const std::string& path, const std::string& right) {
+  const auto update = [](const std::string& path, const std::string& right) {
     if (files::read_text_if_there(path) != right) files::write_atomically(path, right);
   };
-  bring(directory.metrics(), text);
-  bring(directory.metrics_copy(), text);
-  bring(directory.metrics_digest(), digest_line(files::sha256(text)));
+  update(directory.metrics(), text);
+  update(directory.metrics_copy(), text);
+  update(directory.metrics_digest(), digest_line(files::sha256(text)));
   return warnings;
 }
 

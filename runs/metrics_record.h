@@ -1,6 +1,6 @@
-// metrics.jsonl as a run keeps it: the file, a copy of it with the checkpoints, and a running digest. A line
-// is given to the file, then to the copy, then the digest of all lines is written, so that what happens to
-// one of the three afterwards is found, and mended, when the run goes on.
+// MetricsRecord: metrics.jsonl with a copy in checkpoints/ and a running digest. Each line is written to the
+// file, then to the copy, then the digest of all lines is written. Damage to one of the three is therefore
+// found and repaired on resume.
 #pragma once
 
 #include <cstdint>
@@ -15,26 +15,26 @@
 
 namespace tandem::runs {
 
-// What metrics.jsonl held when a checkpoint was taken: by these the checkpoint knows it again.
+// Mark of metrics.jsonl in a checkpoint, to recognise its content.
 struct MetricsMark {
   std::int64_t bytes = 0;
-  std::string sha256;     // of so many bytes
-  std::string unwritten;  // the last of them, where the system had not taken them; up to 1 MiB
+  std::string sha256;     // of these bytes
+  std::string unwritten;  // last part of them that could not be written; at most 1 MiB
 
   std::string to_json() const;
-  // Nothing when the text is no mark.
+  // Absent if the text is not a mark.
   static std::optional<MetricsMark> from_json(const std::string& text);
 };
 
 class MetricsRecord {
  public:
-  // Goes on behind what the files hold. Throws VendorError when they cannot be opened.
+  // Appends to the files. Throws VendorError if they cannot be opened.
   explicit MetricsRecord(const RunDirectory& directory);
 
-  // Never throws: what the system does not take waits for the next line.
+  // Never throws: lines that cannot be written are tried again with the next line.
   void add(const std::string& line);
-  // Why lines wait at the moment; nothing while none do.
-  std::optional<std::string> trouble() const;
+  // Error because of which lines wait; absent if none wait.
+  std::optional<std::string> write_error() const;
   MetricsMark mark() const;
 
  private:
@@ -44,35 +44,35 @@ class MetricsRecord {
   std::int64_t bytes_ = 0;
 };
 
-// The digest in metrics.jsonl.sha256, a line as `sha256sum -c` reads it; "" when there is none.
+// The digest in metrics.jsonl.sha256, a line in the format of `sha256sum -c`; "" if there is none.
 std::string running_digest(const std::string& path);
-// Whether it is that of the text. The last lines of a text may be newer than its digest.
+// Whether it is the digest of the text, possibly without its last lines.
 bool has_running_digest(std::string_view text, std::string_view digest);
 
-// A checkpoint that is there.
+// An existing checkpoint.
 struct SavedStep {
   std::int64_t step = 0;
   std::string path;
 };
 
-// Where a run goes on.
+// Position at which a run resumes.
 struct MetricsPosition {
   std::int64_t step = 0;
-  bool epoch_trained = false;       // that step was the last of its epoch
-  bool evaluated = false;           // the evaluation at that step has been done
-  std::optional<MetricsMark> mark;  // of the checkpoint; absent where there is none, or it is an older one
-  std::vector<SavedStep> checkpoints{};  // all up to that step
+  bool epoch_trained = false;            // that step was the last of its epoch
+  bool evaluated = false;                // the step has been evaluated
+  std::optional<MetricsMark> mark;       // from the checkpoint; absent without one, or in older versions
+  std::vector<SavedStep> checkpoints{};  // up to that step
 };
 
-// The text without what happens again when the run goes on: later events, the evaluation at that step unless
-// it was done, and a line that was cut short. The gradients of an epoch's last step stay: nobody has them
-// again. `unreadable` counts the lines that are no events.
+// The text without events that the resumed run writes again: later events, the evaluation at that step unless
+// it was done, and an incomplete last line. The gradients of an epoch's last step stay, since the resumed run
+// does not have them. `unreadable` counts lines that are not events.
 std::string without_later_events(const std::string& text, const MetricsPosition& position,
                                  std::int64_t& unreadable);
 
-// Brings all three files to where the run goes on: chooses what is as it was written, takes out what happens
-// again, and adds the checkpoints that nothing was written of. Returns a sentence for everything that was
-// found wrong. Throws VendorError when the files cannot be written.
-std::vector<std::string> mend_metrics(const RunDirectory& directory, const MetricsPosition& position);
+// Restores all three files to the resumed position: uses the intact ones, removes events that will be written
+// again, and adds missing checkpoint events. Returns a sentence for each defect. Throws VendorError if the
+// files cannot be written.
+std::vector<std::string> repair_metrics(const RunDirectory& directory, const MetricsPosition& position);
 
 }  // namespace tandem::runs

@@ -14,7 +14,7 @@ namespace {
 
 std::string field(double value) { return std::isfinite(value) ? fmt::format("{}", value) : ""; }
 
-// With the phase behind the step, where a run has several.
+// With several phases, the phase follows the step.
 std::string step_fields(const StepEvent& event, bool phases) {
   return fmt::format("{}{},{},{},{},{},{},{},{},{}", event.step,
                      phases ? "," + files::csv_field(event.phase) : "", event.applied, event.epoch,

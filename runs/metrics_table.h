@@ -7,10 +7,10 @@
 
 namespace tandem::runs {
 
-// Columns: step, applied, epoch, loss, lr, loss_scale, skipped, grad_norm, items_per_s, then a column
-// "split/metric" for each metric that was evaluated. A row for each step event, with the evaluations after
-// that step; evaluations after a step that was not logged have a row of their own. What is absent or no
-// finite number is empty. Numbers are written so that they read back as they were.
+// Columns: step, applied, epoch, loss, lr, loss_scale, skipped, grad_norm, items_per_s, then "split/metric"
+// for each evaluated metric. Each step event has a row, with the evaluations after that step; evaluations
+// after a step without event have their own row. Missing and non-finite values are empty. Numbers are written
+// with full precision.
 std::string csv_of(const RunRecord& run);
 
 }  // namespace tandem::runs

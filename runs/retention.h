@@ -1,4 +1,4 @@
-// Retention: the checkpoints that a run removes after a save.
+// Retention: selects the checkpoints that a run removes after a save.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace tandem::runs {
 
-// Those of `checkpoints` that are not kept. `checkpoints`: the latest, then the others, newest first. Kept
-// are `keep` from the latest on, and those in `spared`. One that is newer than the latest goes: the run has
-// gone on from an older checkpoint.
+// Names of the checkpoints to remove. `checkpoints`: the latest, then the others, newest first. Kept are the
+// first `keep` from the latest on, and those in `spared`. A checkpoint newer than the latest is removed: the
+// run was resumed from an older one.
 std::vector<std::string> superseded(std::span<const std::string> checkpoints, std::int64_t keep,
                                     std::span<const std::string> spared);
 

@@ -28,8 +28,8 @@ tasks::DataPtr with_words(tasks::DataPtr data, const config::Config& config) {
   return data;
 }
 
-// What the weights of init_from say of the data that they were trained on; null where they say nothing. Of a
-// run any whole checkpoint says the same, also where the best one is damaged.
+// Description of the data of the initial weights; null if they have none. For a run, any checkpoint will do,
+// since all have the same description and the best one may be damaged.
 config::Json initial_description(const std::string& path) {
   const std::optional<std::string> file =
       files::kind_of(path) == files::Kind::folder && RunDirectory::is_run(path)
@@ -39,7 +39,7 @@ config::Json initial_description(const std::string& path) {
   return saved_data(*file);
 }
 
-// Weights that are not there, or were trained on something else, are the business of whoever loads them.
+// Missing or unsuitable weights are reported when they are loaded.
 tasks::DataPtr ordered_like(tasks::DataPtr data, const config::Config& config, config::Json like,
                             std::vector<std::string>* notes) {
   try {

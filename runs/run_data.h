@@ -1,5 +1,5 @@
-// The data of a configuration as weights know it: its classes in their order, and the vocabularies of those
-// that it starts from where it asks for these (init_from.vocabulary).
+// Data of a configuration, with the class order of existing weights and, if init_from.vocabulary asks for
+// them, the vocabularies of the initial weights.
 #pragma once
 
 #include <string>
@@ -10,18 +10,18 @@
 
 namespace tandem::runs {
 
-// The file of weights that init_from names (weights_at). Throws UserError when there is none.
+// The weight file that init_from names (weights_at). Throws UserError if there is none.
 std::string initial_weights(const config::Config& config);
 
-// As config::open_data and config::describe_data. `like`: the description of the data whose order of classes
-// is taken, and whose vocabularies, where any are; null: that in the weights that init_from names. `notes`
-// gets what there is to say of it. Throws UserError as well where those weights say nothing of their data, or
-// the task has no vocabulary.
+// As config::open_data and config::describe_data. `like`: description of the data whose class order and
+// vocabularies are used; null: that in the initial weights. `notes` gets notes for the user. Also throws
+// UserError if init_from.vocabulary is given and these weights have no description of their data, or the task
+// has no vocabulary.
 tasks::DataPtr open_data(const config::Config& config, tasks::SampleReport report,
                          const config::Json& like = {}, std::vector<std::string>* notes = nullptr);
 tasks::DataPtr describe_data(const config::Config& config, const config::Json& like = {});
 
-// The data that weights are of, recalled from its description; opened where they have none.
+// The data of weights, recalled from their description, or opened if they have none.
 tasks::DataPtr data_of(const config::Config& config, const Weights& weights);
 
 }  // namespace tandem::runs

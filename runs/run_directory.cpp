@@ -43,7 +43,7 @@ std::string expanded(const std::string& pattern, const std::string& name) {
   return path;
 }
 
-// Whether a directory holds no more than one has while it is made.
+// Whether a directory holds only files that exist during its creation.
 bool is_half_made(const fs::path& directory) {
   std::error_code error;
   for (const auto& entry : files::entries_of(directory)) {
@@ -56,7 +56,7 @@ bool is_half_made(const fs::path& directory) {
   return true;
 }
 
-// Those whose process ended while it made them.
+// Removes directories whose process ended during their creation.
 void remove_abandoned_runs(const fs::path& folder) {
   std::error_code ignored;
   try {
@@ -65,7 +65,7 @@ void remove_abandoned_runs(const fs::path& folder) {
       if (directory && files::is_abandoned(entry.path()) && is_half_made(entry.path()))
         fs::remove_all(entry.path(), ignored);
     }
-  } catch (const UserError&) {  // a folder that may not be listed: they stay
+  } catch (const UserError&) {  // the folder cannot be listed: nothing is removed
   }
 }
 
@@ -78,7 +78,7 @@ RunDirectory RunDirectory::create(const std::string& pattern, const std::string&
   std::error_code error;
   const fs::path parent = fs::path(wanted).parent_path();
   if (!parent.empty()) fs::create_directories(parent, error);
-  // Of this thread alone, too.
+  // Unique to this thread.
   const fs::path beside = fmt::format("{}-{}", files::name_while_writing(wanted), ::gettid());
   if (!error) remove_abandoned_runs(parent);
   if (!error) fs::create_directories(beside / "checkpoints", error);
@@ -87,7 +87,7 @@ RunDirectory RunDirectory::create(const std::string& pattern, const std::string&
       files::write_atomically((beside / "config.json").string(), config);
       for (int copy = 1; copy < 10000; ++copy) {
         fs::path path = copy == 1 ? wanted : fmt::format("{}-{}", wanted, copy);
-        // Takes the place of nothing but an empty directory: two runs never share one.
+        // rename() replaces only an empty directory: two runs never share one.
         if (::rename(beside.c_str(), path.c_str()) == 0) {
           files::synchronise_folder(parent);
           return RunDirectory(std::move(path));
@@ -102,12 +102,12 @@ RunDirectory RunDirectory::create(const std::string& pattern, const std::string&
   }
   const std::string reason = error.message();
   fs::remove_all(beside, error);
-  throw VendorError("", fmt::format("{}: the run directory cannot be made: {}", wanted, reason));
+  throw VendorError("", fmt::format("{}: the run directory cannot be created: {}", wanted, reason));
 }
 
 namespace {
 
-// R"(; did you mean "runs/digits"?)", one of the runs beside it.
+// R"(; did you mean "runs/digits"?)", for a similar run in the same folder.
 std::string nearest_run(const fs::path& path) {
   std::vector<std::string> runs;
   std::error_code error;
@@ -137,14 +137,14 @@ void require_no_file_of_run(const fs::path& path, std::string_view option) {
                             "log.txt",     "checkpoints",      kAlgorithmsFile, tasks::kBreakdownFile};
   std::error_code error;
   const fs::path place = fs::weakly_canonical(fs::absolute(path, error), error);
-  if (error) return;  // whoever writes says why it cannot be
-  fs::path within;    // of `folder`
+  if (error) return;  // the writer reports it
+  fs::path within;    // relative to `folder`
   for (fs::path folder = place;; folder = folder.parent_path()) {
     const bool run =
         fs::exists(folder / "config.json", error) && fs::is_directory(folder / "checkpoints", error);
     const std::string first = within.empty() ? "" : within.begin()->string();
     require(!run || !(first.empty() || std::ranges::find(kOwn, first) != kOwn.end()), "",
-            "{} {}: {}; choose another place", option, path.string(),
+            "{} {}: {}; choose another path", option, path.string(),
             first.empty() ? "is the directory of a run"
                           : fmt::format("{} belongs to the run {}", within.string(), folder.string()));
     if (run || folder == folder.parent_path()) return;
@@ -158,7 +158,7 @@ RunLock::RunLock(const RunDirectory& run)
   const int reason = errno;
   if (folder_ >= 0) ::close(folder_);
   require(reason != EWOULDBLOCK, "", "{}: another process is training this run", run.path().string());
-  // Some network file systems have no locks; the run is not refused for that.
+  // Some network file systems have no locks; such runs are trained without.
   folder_ = -1;
   if (reason == ENOLCK || reason == ENOTSUP || reason == ENOSYS) return;
   throw VendorError("", fmt::format("{}: cannot be locked: {}", run.path().string(), std::strerror(reason)));

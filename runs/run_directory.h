@@ -1,17 +1,17 @@
-// The one directory that a run writes to.
+// RunDirectory: the directory to which a run writes.
 //
-//   config.json       resolved; reruns as it is
+//   config.json       resolved configuration; `tandem train` accepts it
 //   environment.json  build, libraries, CPU, command line, seed
-//   metrics.jsonl     one event a line (runs/metrics.h); a copy lies with the checkpoints
-//   metrics.jsonl.sha256  its digest, which goes with every line (runs/metrics_record.h)
+//   metrics.jsonl     one event per line (runs/metrics.h); checkpoints/ has a copy
+//   metrics.jsonl.sha256  its digest, updated with every line (runs/metrics_record.h)
 //   metrics.csv       the same steps and evaluations as a table, written at the end (runs/metrics_table.h)
-//   tensorboard/      the same for TensorBoard, one events.out.tfevents.* a session (runs/tensorboard)
-//   report.html       what `tandem report` made of it
-//   plan.json         the types of every op, where precision.plan has one (amp/plan/plan_file.h)
-//   calibration.json  of precision.scaler.mode calibrated: window of loss scales of every layer; of mode
-//                     segments also the segments, which a run that is gone on with takes from it
-//   log.txt           what was printed, with times
-//   algorithms.txt    which of a GPU's algorithms was chosen for what, where any were timed
+//   tensorboard/      the same for TensorBoard, one events.out.tfevents.* per session (runs/tensorboard)
+//   report.html       output of `tandem report`
+//   plan.json         dtypes of every op, with precision.plan (amp/plan/plan_file.h)
+//   calibration.json  with precision.scaler.mode calibrated: window of loss scales of every layer; with mode
+//                     segments also the segments, which a resumed run reads
+//   log.txt           printed messages with times
+//   algorithms.txt    choices among a GPU's algorithms, if any were timed
 //   checkpoints/      see runs/checkpoint_store.h
 #pragma once
 
@@ -25,14 +25,14 @@ inline constexpr const char* kAlgorithmsFile = "algorithms.txt";
 
 class RunDirectory {
  public:
-  // Makes a new directory from `pattern`, in which {name} and {time} (20260131-235959, local) are replaced;
-  // it appears at once, with `config` as its config.json. When it exists already, "-2", "-3"… is added.
-  // Removes what processes that are gone left beside it of making theirs.
-  // Throws UserError for an unknown {word}, VendorError when it cannot be made.
+  // Creates a new directory from `pattern`, in which {name} and {time} (20260131-235959, local) are replaced.
+  // It appears atomically, with `config` as its config.json. If it exists, "-2", "-3"… is added. Removes
+  // unfinished directories of killed processes beside it. Throws UserError for an unknown {word}, VendorError
+  // if it cannot be created.
   static RunDirectory create(const std::string& pattern, const std::string& name, std::string_view config);
   // Whether `path` is a directory with a config.json.
   static bool is_run(const std::filesystem::path& path);
-  // An existing run; throws UserError unless it holds a config.json.
+  // An existing run; throws UserError if it has no config.json.
   static RunDirectory open(const std::string& path);
 
   const std::filesystem::path& path() const { return path_; }
@@ -55,15 +55,15 @@ class RunDirectory {
   std::filesystem::path path_;
 };
 
-// Throws UserError, in which `option` says where the path was given, where writing to it would replace what a
-// run is made of: the directory of a run itself, its checkpoints and event files, its configuration, metrics,
-// log, plan and calibration. Its report, its exports and files of other names may be written there.
+// Throws UserError that names `option` if writing to the path would replace a part of a run: its directory,
+// checkpoints, event files, configuration, metrics, log, plan or calibration. Its report, its exports and
+// files of other names may be written there.
 void require_no_file_of_run(const std::filesystem::path& path, std::string_view option);
 
-// One process at a time trains a run; the system lets go of the lock however the process ends.
+// Lock of a run that one process trains; the system releases it at the end of the process.
 class RunLock {
  public:
-  // Throws UserError when another process has it.
+  // Throws UserError if another process holds it.
   explicit RunLock(const RunDirectory& run);
   ~RunLock();
   RunLock(const RunLock&) = delete;

@@ -21,7 +21,7 @@ using files::text_in;
 
 namespace {
 
-// Empty where a version before them has written the run.
+// Empty for runs of versions that did not record them.
 tasks::MetricKinds kinds_in(const Json& event) {
   tasks::MetricKinds kinds;
   const auto metrics = event.find("metrics");
@@ -63,12 +63,12 @@ GradientExponents gradients_in(const Json& json) {
   return found;
 }
 
-// Takes one event after another; what a resumed session does again replaces what was said of it.
+// Collects events in order; a resumed session replaces earlier events of the same steps.
 class Collector {
  public:
   explicit Collector(RunRecord& run) : run_(run) {}
 
-  // Whether it is an event.
+  // Returns whether it is an event.
   bool take(const Json& event) {
     const std::string kind = event.is_object() ? text_in(event, "event") : "";
     if (kind.empty()) return false;
@@ -106,7 +106,7 @@ class Collector {
                              text_in(event, "device"), integer_in(event, "parameters"),
                              std::max<std::int64_t>(before, 0), kinds_in(event)});
     run_.end.reset();
-    if (before < 0) return;  // written by a version that did not say
+    if (before < 0) return;  // written by a version without this field
     std::erase_if(steps_, [&](const auto& entry) { return entry.first.first > before; });
     std::erase_if(pictures_, [&](const auto& entry) { return entry.second.step > before; });
     std::erase_if(evals_, [&](const auto& entry) { return entry.second.step > before; });
@@ -152,7 +152,7 @@ class Collector {
   std::map<std::pair<std::int64_t, std::string>, EvalEvent> evals_;
 };
 
-// What the log says last of an error; its lines are "2026-01-31 23:59:59.123 level message".
+// The last error in the log, whose lines are "2026-01-31 23:59:59.123 level message".
 std::optional<std::string> last_error(const fs::path& log) {
   constexpr std::size_t kTime = 24;
   constexpr std::string_view kLevel = "error ";
@@ -180,7 +180,7 @@ std::vector<std::string> RunRecord::phases() const {
 }
 
 tasks::MetricKind RunRecord::kind_of(const std::string& metric) const {
-  // Versions that did not say it knew classifiers only, whose figures but the loss are shares.
+  // Versions without kinds had only classifiers, whose metrics except the loss are shares.
   if (sessions.empty() || sessions.back().kinds.empty())
     return {.share = metric != "loss", .greater_is_better = metric != "loss"};
   return tasks::kind_of(sessions.back().kinds, metric);
@@ -208,7 +208,7 @@ void read_metrics(RunRecord& run, const std::string& text, const std::string& wh
           line_number == 0 ? "is empty: the run has written nothing yet"
                            : fmt::format("none of its {} lines is an event of a run", line_number));
   collector.finish();
-  if (cut) run.notes.emplace_back("The last line of metrics.jsonl is cut off and was left out.");
+  if (cut) run.notes.emplace_back("The last line of metrics.jsonl is incomplete and was left out.");
   if (!damaged.empty()) {
     const std::size_t shown = std::min<std::size_t>(damaged.size(), 5);
     run.notes.push_back(
@@ -227,7 +227,7 @@ RunRecord read_run(const std::string& path) {
   require(fs::is_directory(run.path, error), "", "{}: no such run directory", path);
   const fs::path full = fs::weakly_canonical(run.path, error);
   run.name = (error ? run.path : full).filename().string();
-  // The digest first: of a run that goes on the lines may be newer than it, not older.
+  // Reads the digest first: lines of a running run may be newer than the digest, not older.
   const std::string digest = running_digest((run.path / "metrics.jsonl.sha256").string());
   const auto metrics = files::read_text_if_there(run.path / "metrics.jsonl");
   require(metrics.has_value(), "", "{}: no run directory: it has no metrics.jsonl", path);
@@ -245,7 +245,7 @@ RunRecord read_run(const std::string& path) {
     if (found) *to = Json::parse(*found, nullptr, false);
     if (to->is_object()) continue;
     run.notes.push_back(
-        fmt::format("{} is {}: what it says is left out.", file, found ? "damaged" : "missing"));
+        fmt::format("{} is {}: its content is left out.", file, found ? "damaged" : "missing"));
     *to = Json();
   }
   return run;

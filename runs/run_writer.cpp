@@ -15,7 +15,7 @@ namespace tandem::runs {
 
 namespace {
 
-// Markdown shows lines indented by four spaces as they are.
+// Markdown shows lines with four spaces of indentation verbatim.
 std::string as_code(const std::string& text) {
   std::string code = "    ";
   for (const char c : text) {
@@ -39,7 +39,7 @@ void RunWriter::to_events(Write&& write) {
   try {
     write();
   } catch (const VendorError& error) {
-    trouble_ = error.what();
+    write_error_ = error.what();
     events_.reset();
   }
 }
@@ -80,11 +80,11 @@ void RunWriter::write(const EvalEvent& event) {
 
 void RunWriter::write(const EndEvent& event) {
   if (!metrics_) return;
-  // Before the event: a run that has ended has its table.
+  // Before the end event, so that an ended run has its table.
   try {
     files::write_atomically(directory_->metrics_csv(), csv_of(read_run(directory_->path().string())));
-  } catch (const Error& error) {  // a UserError: nothing of the run could be written
-    trouble_ = error.what();
+  } catch (const Error& error) {  // UserError if metrics.jsonl is missing
+    write_error_ = error.what();
   }
   metrics_->write(event);
 }

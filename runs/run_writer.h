@@ -1,6 +1,6 @@
-// RunWriter: everything a run writes about its course: metrics.jsonl, event files for TensorBoard, and
-// metrics.csv when it ends. A system that refuses to write ends nothing here: lines of metrics.jsonl wait, an
-// event file ends there, the table stays as it was, and `trouble` says so.
+// RunWriter: writes metrics.jsonl, event files for TensorBoard, and metrics.csv at the end. Write errors do
+// not throw: lines of metrics.jsonl wait, the event file ends, the table stays unchanged, and `write_error`
+// returns the error.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ namespace tandem::runs {
 
 class RunWriter {
  public:
-  // nullptr: nothing is written. Throws VendorError when metrics.jsonl cannot be opened.
+  // nullptr: writes nothing. Throws VendorError if metrics.jsonl cannot be opened.
   RunWriter(const RunDirectory* directory, const config::Config& config);
 
   void write(const StartEvent& event);
@@ -30,18 +30,19 @@ class RunWriter {
     if (metrics_) metrics_->write(event);
   }
   void write(const EndEvent& event);
-  // An image that was written to a file of the run directory.
+  // An image that was written to the run directory.
   void write_picture(const PictureEvent& event, const std::string& png);
 
-  // Distributions of the weights and of the last steps' gradients, which must lie in the buffers still; the
-  // gradients of a step that was skipped, or that this process has not done, are left out. Waits for the
-  // device.
+  // Distributions of the weights and of the last steps' gradients, which must still be in the buffers. Leaves
+  // out gradients of a skipped step, or of one that this process has not done. Waits for the device.
   void write_tensors(const std::vector<optim::Step*>& steps, std::int64_t iteration, std::int64_t epoch);
 
-  // What cannot be written, and why; lines of metrics.jsonl first, which may be written later.
-  std::optional<std::string> trouble() const { return unwritten() ? unwritten() : trouble_; }
-  // Of metrics.jsonl alone.
-  std::optional<std::string> unwritten() const { return metrics_ ? metrics_->trouble() : std::nullopt; }
+  // The current write error, that of metrics.jsonl first, whose lines may be written later.
+  std::optional<std::string> write_error() const { return metrics_error() ? metrics_error() : write_error_; }
+  // The error of metrics.jsonl alone.
+  std::optional<std::string> metrics_error() const {
+    return metrics_ ? metrics_->write_error() : std::nullopt;
+  }
   std::optional<MetricsMark> mark() const {
     return metrics_ ? std::optional(metrics_->mark()) : std::nullopt;
   }
@@ -52,9 +53,9 @@ class RunWriter {
 
   const RunDirectory* directory_;
   const config::Config& config_;
-  std::optional<MetricsFile> metrics_;              // absent: nothing is written
-  std::unique_ptr<tensorboard::EventFile> events_;  // absent: not wanted, or it could not be written
-  std::optional<std::string> trouble_;              // of the event file, then of the table
+  std::optional<MetricsFile> metrics_;              // absent: writes nothing
+  std::unique_ptr<tensorboard::EventFile> events_;  // null if not wanted, or after an error
+  std::optional<std::string> write_error_;          // of the event file, then of the table
   std::int64_t first_step_ = 0;                     // steps before this session
 };
 

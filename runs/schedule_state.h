@@ -1,4 +1,4 @@
-// The changes that evaluations have made to a run's course, as JSON for its checkpoints.
+// States of schedules that depend on evaluations, as JSON for checkpoints.
 #pragma once
 
 #include "config/config.h"
@@ -9,8 +9,8 @@ namespace tandem::runs {
 
 config::Json to_json(const optim::PlateauState& state);
 config::Json to_json(const optim::AveragingState& state);
-// The inverse. Throws nlohmann::json::exception for another structure, UserError naming `file` for values
-// that no run comes to.
+// The inverse. Throws nlohmann::json::exception for another structure, UserError that names `file` for
+// invalid values.
 optim::PlateauState plateau_in(const config::Json& json, const std::string& file);
 optim::AveragingState averaging_in(const config::Json& json, const std::string& file);
 

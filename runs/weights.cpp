@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The checkpoint that best, last or step-N means; nothing where there is none.
+// The checkpoint that best, last or step-N names; absent if there is none.
 std::optional<std::string> checkpoint_named(const CheckpointStore& store, const std::string& which) {
   if (which == "best") return store.pointed_at("best");
   if (which != "last") return which;
@@ -89,8 +89,7 @@ void load_weights(const std::string& file, nn::Module& model) {
   const safetensors::File opened(file);
   const std::string differences = models::compare_weights(model, opened).differences();
   require(differences.empty(), "",
-          "{}: are not the weights of the model that this configuration and its data make: {}", file,
-          differences);
+          "{}: are not the weights of the model of this configuration and its data: {}", file, differences);
   models::load_weights(model, opened);
 }
 

@@ -48,18 +48,18 @@ std::optional<std::string> RunOutput::write(const std::filesystem::path& file, c
     files::write_atomically(directory_->path() / file, text);
     return {};
   } catch (const VendorError& error) {
-    return trouble_ = error.what();
+    return write_error_ = error.what();
   }
 }
 
 const std::optional<std::string>& RunOutput::fatal_error() {
-  const auto now = metrics_.trouble() ? metrics_.trouble() : trouble_;
+  const auto now = metrics_.write_error() ? metrics_.write_error() : write_error_;
   if (survives_write_errors_) {
     warn_once(now, last_warning_, "training goes on (checkpoint.on_save_error)");
   } else if (now && !fatal_error_) {
     fatal_error_ = now;
   }
-  warn_once(log_.trouble(), last_log_warning_, "training goes on");
+  warn_once(log_.write_error(), last_log_warning_, "training goes on");
   return fatal_error_;
 }
 

@@ -52,8 +52,8 @@ class RunOutput {
   const bool survives_write_errors_;
   runs::RunWriter metrics_;
   runs::Log log_;
-  std::unique_ptr<Progress> progress_;  // null if quiet
-  std::optional<std::string> trouble_;  // last error of write()
+  std::unique_ptr<Progress> progress_;      // null if quiet
+  std::optional<std::string> write_error_;  // last error of write()
   std::optional<std::string> fatal_error_;
   std::optional<std::string> last_warning_, last_log_warning_;
 };

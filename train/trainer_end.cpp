@@ -17,9 +17,9 @@ void Trainer::check_outcome(Session& session) {
   if (!result.failure.empty()) return;
   if (!session.saves.error().empty()) {
     result.failure = fmt::format("the last checkpoint could not be saved: {}", session.saves.error());
-  } else if (result.status == TrainStatus::completed && session.unwritten) {
+  } else if (result.status == TrainStatus::completed && session.artifact_error) {
     result.failure =
-        fmt::format("the files of the last evaluation could not be written: {}", *session.unwritten);
+        fmt::format("the files of the last evaluation could not be written: {}", *session.artifact_error);
   }
   for (std::size_t phase = 0; phase < learners_->size(); ++phase) {
     const optim::StepReport report = (*learners_)[phase].step->synchronize();
@@ -62,7 +62,7 @@ std::optional<std::string> Trainer::divergence(const Session& session) {
 void Trainer::check_metrics_written(Session& session) {
   TrainResult& result = session.result;
   const auto fatal_error =
-      session.output.fatal_error() ? session.output.fatal_error() : session.output.metrics().unwritten();
+      session.output.fatal_error() ? session.output.fatal_error() : session.output.metrics().metrics_error();
   if (!fatal_error || !result.failure.empty()) return;
   result.status = TrainStatus::failed;
   result.failure = *fatal_error;

@@ -135,7 +135,7 @@ void Trainer::write_artifact(Session& session, const tasks::Artifact& artifact) 
   std::error_code error;  // write() reports it
   std::filesystem::create_directories((directory->path() / file).parent_path(), error);
   if (const auto reason = session.output.write(file, artifact.contents)) {
-    session.unwritten = reason;
+    session.artifact_error = reason;
   } else if (extension == ".png") {
     session.output.metrics().write_picture(
         {learners_->iterations(), session.state.epoch, series.string(), file.string()}, artifact.contents);
@@ -144,13 +144,13 @@ void Trainer::write_artifact(Session& session, const tasks::Artifact& artifact) 
 
 // The run is saved already: errors are warnings and do not end it.
 void Trainer::write_artifacts(Session& session, const Evaluated& evaluated) {
-  session.unwritten.reset();
+  session.artifact_error.reset();
   if (!evaluated.evaluation) return;
   const auto make = [&](const auto& work) {
     try {
       work();
     } catch (const std::exception& error) {
-      session.unwritten = error.what();
+      session.artifact_error = error.what();
       session.output.warn(fmt::format("not all files of the evaluation were written: {}", error.what()));
     }
   };

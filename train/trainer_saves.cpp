@@ -97,7 +97,7 @@ void Trainer::repair_metrics(const runs::RunDirectory& directory, const Resumed&
   const runs::Checkpoints checkpoints(directory, config_.checkpoint.keep, task_->data()->description(),
                                       config_without_run_dir(config_));
   const std::int64_t step = learners_->iterations();
-  for (std::string& warning : runs::mend_metrics(
+  for (std::string& warning : runs::repair_metrics(
            directory,
            {.step = step,
            .epoch_trained =

@@ -51,9 +51,9 @@ struct Trainer::Session {
   std::int64_t checked_step = 0;  // iterations when ranks were last compared
   bool stops = false;             // stop requested, or fatal write error, on some rank; equal on all ranks
   double epoch_seconds = 0.0;
-  std::optional<std::string> unwritten;  // error of missing files of the last evaluation
-  std::optional<std::string> diverged;   // reason why completed training has diverged
-  std::exception_ptr evaluation_error;   // rethrown after the epoch is saved
+  std::optional<std::string> artifact_error;  // error of missing files of the last evaluation
+  std::optional<std::string> diverged;        // reason why completed training has diverged
+  std::exception_ptr evaluation_error;        // rethrown after the epoch is saved
 };
 
 }  // namespace tandem::train

@@ -36,8 +36,8 @@ std::string host_name() {
 EventFile::EventFile(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) fail(folder, "made", error.value());
-  // Ten digits, so that the order of names is that of time.
+  if (error) fail(folder, "created", error.value());
+  // Ten digits, so that names sort by time.
   const std::string name =
       fmt::format("events.out.tfevents.{:010}.{}", static_cast<std::int64_t>(now()), host_name());
   for (int copy = 1; !file_; ++copy) {
@@ -89,8 +89,8 @@ void EventFile::histograms(std::int64_t step, const std::vector<std::pair<std::s
   }
 }
 
-// What the first chunk of a PNG says: width and height in four bytes each, depth, colour type (ISO
-// 15948, 11.2.2).
+// The first chunk of a PNG has width and height in four bytes each, depth and colour type (ISO 15948,
+// 11.2.2).
 void EventFile::picture(std::int64_t step, const std::string& name, const std::string& png) {
   constexpr std::size_t kWidth = 16, kHeight = 20, kColour = 25;
   if (png.size() <= kColour || !png.starts_with("\x89PNG") || png.substr(12, 4) != "IHDR") return;

@@ -1,4 +1,4 @@
-// EventFile: what TensorBoard reads, one file a session of a run. `tensorboard --logdir runs` shows them.
+// EventFile: TensorBoard's event files, one per session of a run. `tensorboard --logdir runs` shows them.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +19,19 @@ namespace tandem::tensorboard {
 
 class EventFile {
  public:
-  // Makes `folder` and in it events.out.tfevents.<unix time>.<host>, with ".2", ".3"… behind it where a file
-  // of that name is there. Throws VendorError when it cannot. Every record is given to the system at once.
+  // Creates `folder` and in it events.out.tfevents.<unix time>.<host>, with suffix ".2", ".3"… if that file
+  // exists. Throws VendorError on failure. Records are passed to the system at once.
   explicit EventFile(const std::filesystem::path& folder);
   ~EventFile();
 
-  // A session starts whose first step is `step`: TensorBoard drops what earlier files say of it and of later
-  // steps.
+  // Starts a session with first step `step`: TensorBoard drops this and later steps of earlier files.
   void start(std::int64_t step);
-  // Names, with "/" between group and rest, and values; a value may be NaN.
+  // Names, with "/" between group and rest, and values, which may be NaN.
   void scalars(std::int64_t step, const std::vector<std::pair<std::string, double>>& values);
   void histograms(std::int64_t step, const std::vector<std::pair<std::string, Histogram>>& values);
-  // `png`: the file's bytes, of which the header says the size. Does nothing for bytes that are no PNG.
+  // `png`: the bytes of the file; its header has the size. Ignores bytes that are not a PNG.
   void picture(std::int64_t step, const std::string& name, const std::string& png);
-  // `markdown` for the text dashboard.
+  // Markdown for the text dashboard.
   void text(std::int64_t step, const std::string& name, const std::string& markdown);
 
   const std::filesystem::path& path() const { return path_; }

@@ -10,13 +10,13 @@ namespace tandem::tensorboard {
 
 namespace {
 
-constexpr int kMantissa = 21;  // bits that do not choose the bucket: two of 23 do
+constexpr int kMantissa = 21;  // mantissa bits below the two that select the bucket
 constexpr std::uint32_t kBuckets = 12 * 4, kNone = 0x7f800000u >> kMantissa;
 
 std::uint32_t bucket(float value) { return (std::bit_cast<std::uint32_t>(value) & 0x7fffffffu) >> kMantissa; }
 double lower_edge(std::uint32_t bucket) { return std::bit_cast<float>(bucket << kMantissa); }
 
-// Appends a bucket, after an empty one up to where it starts.
+// Appends a bucket, and before it an empty one for a gap.
 void append(Histogram& to, double from, double until, std::int64_t count) {
   if (count == 0) return;
   if (!to.limits.empty() && to.limits.back() != from) {
@@ -50,7 +50,7 @@ Histogram histogram_of(std::span<const float> values, double factor) {
   result.count = static_cast<double>(finite);
 
   const std::uint32_t top = std::max(bucket(low), bucket(high));
-  const std::uint32_t least = top >= kBuckets ? top - kBuckets + 1 : 1;  // below it: around zero
+  const std::uint32_t least = top >= kBuckets ? top - kBuckets + 1 : 1;  // smaller values are around zero
   std::array<std::int64_t, kBuckets> positive{}, negative{};
   std::int64_t zero = 0;
   for (const float value : values) {

@@ -124,7 +124,7 @@ TEST_CASE("metrics stay what they are when their copy or their digest is hurt", 
     write(run / "metrics.jsonl", changed);
     write(run / "checkpoints/metrics.jsonl", text.substr(0, wall));
   });
-  CHECK_THAT(rest, Contains("what it says after the checkpoint at step 5 is left out"));
+  CHECK_THAT(rest, Contains("lines after the checkpoint at step 5 are left out"));
   CHECK(stopped.whole_again());
   // Before the checkpoint: nothing is left to mend it with; what can be read stays.
   changed = text;
@@ -133,7 +133,7 @@ TEST_CASE("metrics stay what they are when their copy or their digest is hurt", 
     write(run / "metrics.jsonl", changed);
     fs::remove(run / "checkpoints/metrics.jsonl");
   });
-  CHECK_THAT(lost, Contains("cannot replace it; the lines that can be read stay") &&
+  CHECK_THAT(lost, Contains("cannot replace it; its readable lines are kept") &&
                        Contains("1 of its lines cannot be read and was left out"));
   CHECK_FALSE(stopped.whole_again());
 }
@@ -153,7 +153,7 @@ TEST_CASE("a run of an older version goes on without digests", "[faults][metrics
     fs::remove(run / "metrics.jsonl");
   });
   CHECK_THAT(missing,
-             Contains("metrics.jsonl is missing") && Contains("what was measured up to here is lost"));
+             Contains("metrics.jsonl is missing") && Contains("earlier metrics are lost"));
 }
 
 TEST_CASE("a checkpoint that nothing was written of is written of", "[faults][metrics]") {

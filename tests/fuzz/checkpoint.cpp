@@ -9,7 +9,7 @@ namespace {
 
 void run(Bytes input) {
   const safetensors::File file(file_of(input));
-  runs::state_in_words(file);
+  runs::state_summary(file);
   SmallRun run;
   const runs::SavedState saved = runs::read_state(file);
   run.step->load_state(saved.tensors);

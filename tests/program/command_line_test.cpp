@@ -199,7 +199,7 @@ TEST_CASE("a place that cannot be written is no mistake of the user's", "[progra
         {"report", "run", "--out", "run/metrics.jsonl"},
         {"eval", "run", "--confusion", "--out", "run/checkpoints"},
         {"eval", "run", "--confusion", "--out", "run"}})
-    check_mistake(tandem_in(directory, command), "choose another place");
+    check_mistake(tandem_in(directory, command), "choose another path");
   CHECK(read_text(directory / "run/metrics.jsonl") == metrics);
   check_mistake(tandem_in(directory, {"train", "digits_mlp", "name=../../x"}), "name: names a folder");
 }

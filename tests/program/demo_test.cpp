@@ -123,6 +123,6 @@ TEST_CASE("demo refuses what it does not know", "[program][demo]") {
   for (const char* own : {"run", "run/checkpoints", "run/config.json"}) {
     const Outcome over = tandem_in(directory, {"demo", "histogram", "--small", "--out", own});
     CHECK(over.exit_code == 2);
-    CHECK_THAT(over.err, Contains(std::string("--out ") + own) && Contains("choose another place"));
+    CHECK_THAT(over.err, Contains(std::string("--out ") + own) && Contains("choose another path"));
   }
 }

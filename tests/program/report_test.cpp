@@ -173,7 +173,7 @@ TEST_CASE("report: a run of an older version, without its weights, says what is 
   INFO(computed.err);
   REQUIRE(computed.exit_code == 0);
   CHECK_THAT(computed.err,
-             Contains("The last line of metrics.jsonl is cut off") && !Contains("not what the run wrote"));
+             Contains("The last line of metrics.jsonl is incomplete") && !Contains("not what the run wrote"));
   CHECK_THAT(read_text(run / "report.html"), Contains("computed in FP32"));
   fs::remove_all(run / "checkpoints");
   REQUIRE(tandem_in(directory, {"report", "run"}).exit_code == 0);

@@ -129,7 +129,7 @@ TEST_CASE("damaged lines are left out and named", "[report]") {
   const std::string whole = start() + step(1, "3") + step(2, "2");
   const runs::RunRecord cut = parsed(whole.substr(0, whole.size() - 20));
   CHECK(cut.steps.size() == 1);
-  CHECK_THAT(cut.notes.at(0), Contains("The last line of metrics.jsonl is cut off"));
+  CHECK_THAT(cut.notes.at(0), Contains("The last line of metrics.jsonl is incomplete"));
   const runs::RunRecord damaged =
       parsed(start() + "\x01\x02garbage\n" + step(1, "null") + "[1,2]\n\n" + step(2, "\"x\""));
   CHECK(damaged.steps.size() == 2);

@@ -57,7 +57,7 @@ TEST_CASE("where a run stands is written anew beside the tensors that stay", "[c
   CHECK(testing::read_text(run.checkpoints() / "best") == "step-9\n");
   CHECK(testing::read_text(state_file) == tensors);
   CHECK(checkpoints.config_of("step-9") == config::Json{{"seed", 1}});
-  CHECK_THAT(runs::state_in_words(safetensors::File(state_file.string())), Catch::Contains("in epoch 2"));
+  CHECK_THAT(runs::state_summary(safetensors::File(state_file.string())), Catch::Contains("in epoch 2"));
   // What is best no longer goes, as after any save.
   CHECK_FALSE(std::filesystem::exists(run.checkpoints() / "step-3"));
   std::vector<std::string> notes;
