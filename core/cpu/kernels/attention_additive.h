@@ -1,4 +1,4 @@
-// What forward and backward of additive attention share: sizes, runs of keys, and u.
+// Sizes, load and store helpers and the vector u, shared by forward and backward of additive attention.
 #pragma once
 
 #include "core/attention.h"
@@ -17,17 +17,17 @@ struct AdditiveSizes {
         features(in.query.size(2)),
         channels(in.value.size(2)) {}
 
-  // Whether dividing the work pays: a tanh costs about as much as eight elements of a kernel that only moves.
+  // A tanh costs about as much as eight elements of a kernel that only moves data.
   bool parallel() const { return queries * rows * keys * features >= kParallelElements / 8; }
 };
 
-// Row `row` of t [rows,width] as C.
+// Loads row `row` of t [rows,width], converted to C.
 template <class C>
 void load_row(const Tensor& t, Index row, Index width, C* to) {
   load_block(t.raw(), t.dtype(), row * width, to, width);
 }
 
-// `count` elements of a gradient from `first` on; x is scratch afterwards. Nothing where it is not wanted.
+// Stores `count` elements of a gradient from `first` on, unless the gradient is absent. Overwrites x.
 template <class C>
 void put(const GradOutput& to, Index first, C* x, Index count) {
   if (!to.tensor.defined()) return;
@@ -38,7 +38,7 @@ void put(const GradOutput& to, Index first, C* x, Index count) {
   }
 }
 
-// v, ‖v‖ and g as C, and u made of them.
+// v, ‖v‖ and g in C, and the vector u computed from them.
 template <class C>
 struct Direction {
   std::vector<C> v, u;

@@ -1,6 +1,6 @@
-// Additive attention, backward, in passes whose parts share nothing, so that sums have one order for every
-// number of threads: the gradients of scores by query, those of values by key, and everything behind the tanh
-// by row and block of features, which computes each tanh once more.
+// Additive attention, backward. Three passes give the same reduction order for any number of threads: score
+// gradients by query, value gradients by key, and all gradients behind the tanh by row and block of features.
+// The third pass recomputes each tanh.
 #include "core/cpu/kernels/attention_additive.h"
 #include "core/cpu/kernels/cpu_backend.h"
 
@@ -8,7 +8,7 @@ namespace tandem::cpu::TANDEM_LEVEL {
 
 namespace {
 
-constexpr Index kFeatures = 64;  // of a block: its keys and their gradients stay in the second cache
+constexpr Index kFeatures = 64;  // features per block: keys and their gradients stay in L2
 
 std::size_t count(Index n) { return static_cast<std::size_t>(n); }
 
@@ -37,7 +37,7 @@ class Backward {
   bool wanted(int input) const { return args_.gradients[count(input)].tensor.defined(); }
   Index seen(Index n, Index t) const { return seen_keys(args_.mask, n, t, size_.queries, size_.keys); }
 
-  // dscores [Tq,N,Tk], where keys are seen.
+  // Gradients of the scores, dscores [Tq,N,Tk], at unmasked keys.
   void scores() {
 #pragma omp parallel if (size_.parallel())
     {
@@ -87,7 +87,7 @@ class Backward {
     }
   }
 
-  // Of a row and a block of features.
+  // Buffers for one row and one block of features.
   struct Block {
     explicit Block(const AdditiveSizes& size) : keys(count(size.keys * kFeatures)), dkeys(keys.size()) {}
     std::vector<C> keys, dkeys;  // [Tk,kFeatures]
@@ -95,7 +95,7 @@ class Backward {
   };
 
   void features() {
-    // Of u and b, what each row gives.
+    // Partial gradients of u and b, one per row.
     const Tensor parts = workspace(2 * size_.rows * size_.features);
 #pragma omp parallel if (size_.parallel())
     {
@@ -149,7 +149,7 @@ class Backward {
     }
   }
 
-  // v, g and b, from the parts that the rows gave.
+  // Sums the partial gradients of all rows into those of v, g and b.
   void parameters(const C* parts) {
     const Index n = size_.features;
     std::vector<C> du(count(n)), db(count(n));

@@ -1,5 +1,5 @@
-// Additive attention, forward: each query of each row by itself, its scores, their softmax, and the sum of
-// values.
+// Additive attention, forward. Each query of each row computes its scores, their softmax and the weighted
+// sum.
 #include "core/cpu/kernels/attention_additive.h"
 #include "core/cpu/kernels/cpu_backend.h"
 
@@ -30,7 +30,7 @@ class ForwardQuery {
     softmax_of(weights, seen, weights);
     std::fill(weights + seen, weights + size_.keys, C(0));
     store_block(weights, args_.weights.raw(), args_.weights.dtype(), row * size_.keys, size_.keys);
-    // The sum takes the weights as they are stored, which is what backward has.
+    // The sum uses the weights as stored (rounded), which backward reads as well.
     load_block(args_.weights.raw(), args_.weights.dtype(), row * size_.keys, weights, seen);
     std::fill(context_.begin(), context_.end(), C(0));
     C *context = context_.data(), *value = value_.data();

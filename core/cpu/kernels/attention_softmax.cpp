@@ -1,4 +1,4 @@
-// Softmax over the keys that each query sees: rows as in softmax.cpp, each over its own run.
+// Masked softmax over the keys of each query, with the row kernels of softmax_rows.h.
 #include "core/cpu/kernels/cpu_backend.h"
 #include "core/cpu/kernels/softmax_rows.h"
 
@@ -6,7 +6,7 @@ namespace tandem::cpu::TANDEM_LEVEL {
 
 namespace {
 
-// Rows of scores [N,…,Tq,Tk], or [Tk] and [N,Tk], where a query stands for each row.
+// Rows of scores [N,…,Tq,Tk]; in scores [Tk] or [N,Tk] each row is one query.
 struct ScoreRows {
   Index rows, per_sequence, queries, keys;
 

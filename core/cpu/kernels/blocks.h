@@ -1,5 +1,4 @@
-// What the memory-bound CPU kernels share: loading and storing blocks of any dtype as compute values, and the
-// rule for when a second thread pays.
+// Block loads and stores that convert any dtype to the compute type, and the threshold for using threads.
 #pragma once
 
 #include <algorithm>
@@ -9,10 +8,10 @@
 
 namespace tandem::cpu::TANDEM_LEVEL {
 
-// Elements per block: operands of one block stay in the first-level cache.
+// Elements per block. The operands of one block fit in L1.
 inline constexpr Index kBlock = 1024;
 
-// Below this many elements a kernel stays on the calling thread.
+// Minimum number of elements for a multi-threaded kernel.
 inline constexpr Index kParallelElements = 32768;
 
 template <class S>
@@ -66,9 +65,9 @@ void add_block(T* x, void* y, DType dtype, Index first, Index count) {
   });
 }
 
-// The range of `count` things that part `part` of `parts` handles.
+// The half-open range of `count` items for part `part` of `parts`.
 struct Range {
-  Index first, last;  // half open
+  Index first, last;
   Index count() const { return last - first; }
 };
 inline Range part_of(Index count, Index part, Index parts) {

@@ -1,4 +1,4 @@
-// Matching of anchors and objects, and mining of negatives. An image is one thread's.
+// Matching of anchors to objects, and negative mining. One thread handles each image.
 #include "core/kernels/boxes.h"
 
 #include <algorithm>
@@ -13,16 +13,16 @@ namespace tandem::cpu::TANDEM_LEVEL {
 
 namespace {
 
-constexpr Index kObject = 5;            // numbers of an object
-constexpr float kLeastOverlap = 1e-6f;  // of a pair that greedy matching takes
+constexpr Index kObject = 5;            // floats per object
+constexpr float kLeastOverlap = 1e-6f;  // minimum overlap for greedy matching
 constexpr std::int32_t kNobody = -1;
 
-// From the allocator, which keeps it: what the system gives anew for every call costs a fault a page.
+// Workspace from the caching allocator. Fresh system memory would cost a page fault per page and call.
 Tensor memory_of(const Shape& shape) {
   return Tensor::empty(shape, {.dtype = DType::f32, .kind = MemoryKind::workspace});
 }
 
-// Anchors as corners, each coordinate in a run of its own.
+// Anchors as corners, one array per coordinate.
 class AnchorCorners {
  public:
   explicit AnchorCorners(const Tensor& anchors)
@@ -37,7 +37,7 @@ class AnchorCorners {
   }
   Index count() const { return count_; }
 
-  // Overlaps of all with an object.
+  // Overlaps (IoU) of all anchors with one object.
   void overlaps(const float* object, float* out) const {
     const boxes::Corners box{object[0], object[1], object[2], object[3]};
     const float area = boxes::area_of(box);
@@ -53,10 +53,10 @@ class AnchorCorners {
   Tensor values_;
 };
 
-// The objects of an image, and whose each anchor is.
+// The objects of one image, and the object assigned to each anchor.
 class ImageMatch {
  public:
-  // `overlaps`: memory for so many rows of anchors.
+  // `overlaps`: workspace of one row of anchors per object.
   ImageMatch(const AnchorCorners& anchors, const float* objects, Index count, const BoxMatchOptions& options,
              float* overlaps)
       : anchors_(anchors),
@@ -91,7 +91,7 @@ class ImageMatch {
   float* row(std::size_t object) { return overlaps_ + object * static_cast<std::size_t>(anchors_.count()); }
   std::int32_t& holder(Index anchor) { return holder_[static_cast<std::size_t>(anchor)]; }
 
-  // The rank of the anchor that overlaps the object most, of those that are free; 0: there is none.
+  // Rank of the (free) anchor with the largest overlap with the object; 0 if there is none.
   std::uint64_t best_of(std::size_t object, bool free = false) {
     const float* const overlaps = row(object);
     std::uint64_t best = 0;
@@ -115,7 +115,7 @@ class ImageMatch {
     }
   }
 
-  // Anchors that nobody has take the object with which they overlap most, the first of equals.
+  // Assigns each free anchor to the object with the largest overlap; ties go to the first object.
   void take_by_threshold() {
     std::vector<float> most(holder_.size(), -1.0f);
     std::vector<std::int32_t> whose(holder_.size(), kNobody);
@@ -133,10 +133,10 @@ class ImageMatch {
   const BoxMatchOptions& options_;
   float* const overlaps_;  // [objects][anchors]
   std::vector<const float*> objects_;
-  std::vector<std::int32_t> holder_;  // of each anchor, a number of objects_
+  std::vector<std::int32_t> holder_;  // index into objects_ per anchor
 };
 
-// Which anchors without an object an image's loss has.
+// Selects the hardest negatives of one image.
 void mine(std::span<const float> loss, std::span<const std::int32_t> label, Index wanted, float* chosen) {
   std::vector<std::uint64_t> ranks;
   ranks.reserve(loss.size());

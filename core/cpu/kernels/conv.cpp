@@ -1,5 +1,5 @@
-// Convolution by the algorithm that core/cpu/conv_choice.h chooses: own kernels, oneDNN, a matrix product, or
-// im2col and a product. Sums are f32, or f64, and rounded once on store.
+// Convolution, dispatched to the algorithm from core/cpu/conv_choice.h: own kernels, oneDNN, a matrix
+// product, or im2col and a matrix product. Sums are f32 or f64 and are rounded once on store.
 #include "core/cpu/kernels/conv.h"
 
 #include "core/cpu/conv_choice.h"
@@ -24,7 +24,7 @@ Tensor workspace(const Shape& shape, DType dtype) {
   return Tensor::empty(shape, {.dtype = dtype, .kind = MemoryKind::workspace});
 }
 
-// `tensor` in `dtype`: itself, or a converted copy in workspace.
+// Returns `tensor` in `dtype`: the tensor itself, or a converted copy in workspace.
 Tensor as(const Tensor& tensor, DType dtype) {
   if (!tensor.defined() || tensor.dtype() == dtype) return tensor;
   const Tensor copy = workspace(tensor.shape(), dtype);
@@ -56,15 +56,15 @@ KernelKey key_of(Pass pass, const Convolution& p, const ConvDtypes& dtypes, bool
                    p.options.groups, types, p.bias, accumulate, threads());
 }
 
-// What a pass of one shape needs, made once: its own kernel, or oneDNN's primitives.
+// Kernel or oneDNN primitives of one pass and shape, created once.
 struct Plan {
   ConvAlgorithm algorithm;
-  std::string name;     // as ConvolutionTrace has it
-  Convolution problem;  // with the dtypes of operands and result
+  std::string name;     // for ConvolutionTrace
+  Convolution problem;  // with the dtypes of the operands and the result
   std::unique_ptr<DirectConvolution> own;
   std::unique_ptr<LibraryConvolution> library;
-  const Layout* plain = nullptr;          // the filter, or its gradient, as Tandem keeps it
-  const Layout* wanted = nullptr;         // as the library wants it
+  const Layout* plain = nullptr;          // layout of the filter (or its gradient) in Tandem
+  const Layout* wanted = nullptr;         // layout that oneDNN prefers
   std::unique_ptr<Primitive> store, add;  // filter_gradient: wanted → plain
 };
 
@@ -103,29 +103,29 @@ const Plan& plan_of(Pass pass, const Convolution& p, const ConvDtypes& dtypes, b
   });
 }
 
-// The plan of a pass that is computed now.
+// Records the plan in the active trace.
 const Plan& traced(const Plan& plan) {
   if (ConvolutionTrace* trace = ConvolutionTrace::active()) [[unlikely]]
     trace->add(plan.name);
   return plan;
 }
 
-// What the pass writes: the tensor itself, or workspace of the result's dtype that is to be cast into it.
+// The output tensor itself, or workspace of the result's dtype that is cast into it afterwards.
 Tensor target(const Tensor& tensor, const Plan& plan, bool adds) {
   return tensor.dtype() == plan.problem.result && adds ? tensor
                                                        : workspace(tensor.shape(), plan.problem.result);
 }
 
-// Matrix views of what products take: of filters and whole images, and of pixels.
+// Matrix views for products: one row per filter or image, and one row per pixel.
 Tensor rows_of(const Tensor& t) { return t.viewed({t.size(0), t.numel() / t.size(0)}); }
 Tensor pixels_of(const Tensor& image) { return image.viewed({image.numel() / image.size(3), image.size(3)}); }
 
-// What a kernel looks at in one place: an image that it covers, or a pixel.
+// One row per kernel position: a whole image if the kernel covers it, else a pixel.
 Tensor places_of(const Convolution& p, const Tensor& image) {
   return covers_image(p) ? rows_of(image) : pixels_of(image);
 }
 
-// Those of x that are looked at. The pixels that the stride of a 1×1 kernel hits are gathered.
+// The rows of x that the kernel reads. Pixels of a strided 1×1 kernel are gathered.
 Tensor places_hit(const Convolution& p, const Tensor& x) {
   if (covers_image(p) || is_dense(p)) return places_of(p, x);
   const Tensor y = workspace({p.batch, p.out_height, p.out_width, p.channels}, x.dtype());
@@ -140,10 +140,10 @@ PackedWeights filter_for(const Plan& plan, const Tensor& filter) {
   return plan.wanted == plan.plain ? PackedWeights(filter) : onednn::packed(filter, plan.plain, plan.wanted);
 }
 
-// Bytes of y from which its moments are worth taking on the way; batch norm's pass over a smaller one finds
-// it in the caches. Median step time without over with (quartiles), two Zen 5 cores: ResNet-20 in f32, whose
-// largest outputs have 6 MB, 1.03 (1.00 to 1.06), in f16 with 3 MB 0.98 (0.96 to 1.01); ResNet-50 in f16, 3
-// to 26 MB, 1.05 (0.98 to 1.06). The same on every machine, so that results are.
+// Minimum size in bytes of y for moments fused into the convolution. The pass of batch norm over a smaller y
+// reads it from the caches. Step time without fusion relative to fusion, median (quartiles), two Zen 5 cores:
+// ResNet-20 in f32 (outputs up to 6 MB) 1.03 (1.00 to 1.06), in f16 (3 MB) 0.98 (0.96 to 1.01); ResNet-50 in
+// f16 (3 to 26 MB) 1.05 (0.98 to 1.06). The threshold is a constant so that results agree across machines.
 constexpr std::size_t kLargeOutput = std::size_t{4} << 20;
 
 }  // namespace

@@ -1,12 +1,12 @@
-// Convolution as im2col and a matrix product, in f32 or f64: the path for f64 and for shapes that oneDNN's
-// descriptors cannot say.
+// Convolution by im2col and a matrix product, for f64 and for shapes that oneDNN's descriptors cannot
+// express.
 #pragma once
 
 #include "core/cpu/onednn.h"
 
 namespace tandem::cpu::TANDEM_LEVEL {
 
-// All tensors of one call share one dtype, f32 or f64; bias may be absent. Outputs are overwritten.
+// All tensors of a call are f32, or all are f64; bias may be absent. Outputs are overwritten.
 void generic_conv2d(const onednn::Convolution& problem, const Tensor& x, const Tensor& filter,
                     const Tensor& bias, const Tensor& y);
 void generic_input_gradient(const onednn::Convolution& problem, const Tensor& dy, const Tensor& filter,

@@ -1,5 +1,5 @@
-// Forward and input gradient: a tile of some outputs of sixteen channels stays in registers while the taps
-// add to it.
+// Depthwise convolution, forward and input gradient. The sums of a tile of outputs of sixteen channels stay
+// in registers over all taps.
 #include "core/cpu/kernels/conv_depthwise.h"
 
 #include <omp.h>
@@ -20,13 +20,13 @@ using onednn::Pass;
 
 namespace {
 
-// Outputs of a tile: they, a weight and a source fill the registers.
+// Outputs per tile: their sums, one weight and one input fill the vector registers.
 constexpr int kMostOutputs = kManyRegisters ? 14 : 6;
 
-// The weights of a panel with more stay in the first cache only while one panel is computed.
+// Panels with more taps do not stay in L1 together, so they are computed one at a time.
 constexpr Index kFewTaps = 9;
 
-// What the tiles of one panel of channels have in common.
+// Arguments common to all tiles of one panel of channels.
 template <class S>
 struct DepthwisePanel {
   std::span<const LineTap> taps;
@@ -34,11 +34,11 @@ struct DepthwisePanel {
   const float* weights;
   Vec bias;
   bool accumulate;
-  int channels;  // of the 16 that exist
-  Index step;    // between outputs
+  int channels;  // channels in use, of 16
+  Index step;    // distance between outputs
 };
 
-// P outputs: output p reads its taps at panel.sources + p·16.
+// Computes P outputs; output p reads its taps at panel.sources + p·16.
 template <class S, int P>
 void depthwise_tile(const DepthwisePanel<S>& panel, Index first, S* out) {
   Vec sum[P];
@@ -109,7 +109,7 @@ class Depthwise final : public DirectConvolution {
   }
 
  private:
-  // What all rows share.
+  // Arguments common to all rows.
   struct Work {
     const float* weights;
     const float* bias;  // or null
@@ -118,7 +118,7 @@ class Depthwise final : public DirectConvolution {
 
   Index filter_() const { return taps_ * kLanes; }
 
-  // [channels][taps] to [panel][tap][16], with zeros behind the last channel.
+  // Packs [channels][taps] as [panel][tap][16], padded with zeros to whole panels.
   void pack(const S* filter, float* to) const {
     std::fill_n(to, lines_.panels() * filter_(), 0.0f);
     for (Index c = 0; c < channels_; ++c) {
@@ -127,8 +127,8 @@ class Depthwise final : public DirectConvolution {
     }
   }
 
-  // A row, in tiles of about one size. Some panels and all classes do a tile before the next one, so that
-  // what they write lies together.
+  // Computes one row in tiles of nearly equal size. Groups of panels and all pixel classes compute a tile
+  // before the next tile starts, so that stores stay close in memory.
   void compute(const Work& work, Range panels, const std::vector<std::vector<LineTap>>& taps,
                const float* sources, S* out) const {
     static constexpr auto kTiles = depthwise_tiles<S>(std::make_integer_sequence<int, kMostOutputs>());
@@ -168,7 +168,7 @@ class Depthwise final : public DirectConvolution {
 
   ConvLines lines_;
   Index channels_, batch_, taps_;
-  Index together_;  // panels that do a tile before the next one
+  Index together_;  // panels computed together per tile
   std::uint32_t layout_;
 };
 

@@ -1,6 +1,6 @@
-// What the passes of a depthwise convolution share: one filter for each channel, so that sixteen channels are
-// a vector and nothing is broadcast. Rows of the source are widened into a ring of lines
-// (core/cpu/conv_lines.h) while they are reached, and every dtype, stride and dilation is computed alike.
+// Helpers of all passes of depthwise convolution. Each channel has its own filter, so a vector holds sixteen
+// channels and nothing is broadcast. Rows of the source are widened into a ring buffer of lines
+// (core/cpu/conv_lines.h); every dtype, stride and dilation uses the same loops.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace tandem::cpu::TANDEM_LEVEL {
 
-// Some channels of a row of images: from `channels.first` on, of pixels that have `stride`.
+// A range of channels in one row of an image; `pixels` points at channel `channels.first`.
 template <class S>
 struct ChannelRow {
   const S* pixels;
@@ -21,8 +21,8 @@ struct ChannelRow {
   Range channels;
 };
 
-// Copies pixel x of the row to to + places[x], panel by panel, where that is not negative. What the last
-// panel has beyond the channels is zero.
+// Copies each pixel x of the row with places[x] >= 0 to to + places[x], panel by panel. Unused channels of
+// the last panel are set to zero.
 template <class S>
 void copy_to_panels(const ChannelRow<S>& row, std::span<const Index> places, Index panel, float* to) {
   const S* pixel = row.pixels + row.channels.first;
@@ -38,14 +38,14 @@ void copy_to_panels(const ChannelRow<S>& row, std::span<const Index> places, Ind
   }
 }
 
-// The lines of a group of channels of one image after the other.
+// Ring buffer of widened lines for one group of channels, reused for all images.
 template <class S>
 class LineRing {
  public:
-  // `memory` has lines.ring() floats.
+  // `memory` holds lines.ring() floats.
   LineRing(const ConvLines& lines, Index channels, float* memory)
       : lines_(lines), channels_(channels), memory_(memory) {
-    std::fill_n(memory, lines.ring(), 0.0f);  // padding; images only overwrite the inside
+    std::fill_n(memory, lines.ring(), 0.0f);  // padding; images overwrite only the interior
   }
 
   void begin(const S* image, Range channels) {
@@ -53,7 +53,7 @@ class LineRing {
     group_ = channels;
     filled_ = 0;
   }
-  // Fills in what output row `row` reads. Rows of an image ascend.
+  // Loads all rows that output row `row` reads. Rows of an image must ascend.
   const float* reach(Index row) {
     const Extent window = lines_.rows().window(row);
     const Index width = lines_.columns().sources * channels_;
@@ -70,16 +70,16 @@ class LineRing {
   float* memory_;
   const S* image_ = nullptr;
   Range group_{};
-  Index filled_ = 0;  // rows before it were copied, or are not needed
+  Index filled_ = 0;  // rows before this one are loaded or not needed
 };
 
-// Some output rows of a group of channels of one image.
+// A range of output rows for one group of channels of one image.
 struct DepthwiseUnit {
   Index image;
   Range panels, channels, rows;
 };
 
-// Calls visit(unit) for part `part` of `parts` of the rows of all groups and images.
+// Calls visit(unit) for part `part` of `parts` of all rows, groups and images.
 template <class Visit>
 void for_each_unit(const ConvLines& lines, Index batch, Index channels, int part, int parts, Visit&& visit) {
   const Index rows = lines.rows().outputs;

@@ -1,4 +1,5 @@
-// The filter's gradient: the sums of some taps of sixteen channels stay in registers over a row of outputs.
+// Depthwise convolution, filter gradient. The sums of a tile of taps of sixteen channels stay in registers
+// over a row of outputs.
 #include <omp.h>
 
 #include <array>
@@ -17,7 +18,7 @@ using onednn::Pass;
 
 namespace {
 
-// Taps of a tile: their sums and a gradient fill the registers.
+// Taps per tile: their sums and one gradient fill the vector registers.
 constexpr int kMostTaps = kManyRegisters ? 13 : 6;
 
 // sums[tap.weight…] += Σ x[tap.source + i·16…] · dy[i·16…] over `count` outputs i, for T taps.
@@ -61,7 +62,7 @@ class DepthwiseFilterGradient final : public DirectConvolution {
     for (Index x = 0; x < p.out_width; ++x) dy_places_.push_back(x * kLanes);
   }
 
-  // Every thread sums its share of the rows, in [panel][tap][16].
+  // Each thread sums its share of the rows into its own [panel][tap][16].
   void run(const Tensor& x, const Tensor& dy, const Tensor&, const Tensor& out, bool accumulate,
            ChannelMoments*) const override {
     const int team = threads();
@@ -115,7 +116,7 @@ class DepthwiseFilterGradient final : public DirectConvolution {
     }
   }
 
-  // The sums of all threads to [channels][taps].
+  // Adds the sums of all threads into [channels][taps].
   template <class PartAt>
   void add_parts(Index panel, int team, PartAt&& part_at, bool accumulate, float* out) const {
     const Index first = panel * kLanes, last = std::min(first + kLanes, channels_);

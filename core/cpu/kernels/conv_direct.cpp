@@ -23,8 +23,8 @@ using onednn::Pass;
 
 namespace {
 
-// From storage to the elements of panels: `count` channels, or those of one panel. And lines of the filter to
-// those of its copy: to[i] is the element whose channels are from[i], from[i + step]….
+// Conversion of storage to panel elements: `count` channels, or those of one panel; and transposition of
+// filter lines: to[i] is the element with channels from[i], from[i + step]….
 template <class S>
 void copy_run(const S* from, float* to, Index count) {
   widen_block(from, to, count);
@@ -77,7 +77,7 @@ class DirectForward final : public DirectConvolution {
            ChannelMoments* moments) const override {
     const PackedWeights weights(filter, layout_, static_cast<std::size_t>(panels_.weights) * sizeof(Element),
                                 [&](void* to) { pack(filter.data<S>(), static_cast<Element*>(to)); });
-    // Elements and sums are of one size.
+    // Elements and sums have the same size.
     static_assert(sizeof(Element) == sizeof(float));
     const Index panels = panels_.size() + kLanes, row = kInPlace ? 0 : panels_.out.width * width();
     const int team = threads();
@@ -90,7 +90,7 @@ class DirectForward final : public DirectConvolution {
     over_shares(team, shares, [&](int thread) {
       float* mine = memory.data<float>() + thread * (panels + row);
       auto* panel = static_cast<Element*>(static_cast<void*>(mine));
-      std::fill_n(panel, panels, Element{});  // the borders; images only overwrite the inside
+      std::fill_n(panel, panels, Element{});  // padding; images overwrite only the interior
       return [&, mine, panel](Index share) {
         const Range images = part_of(p_.batch, share, shares);
         for (Index n = images.first; n < images.last; ++n) {
@@ -106,29 +106,29 @@ class DirectForward final : public DirectConvolution {
   }
 
  private:
-  // The sums of a row stay where they are, or are narrowed as they leave.
+  // f32 sums are stored in place; other dtypes are narrowed from a row buffer.
   static constexpr bool kInPlace = std::is_same_v<S, float>;
 
-  // What all images share.
+  // Arguments common to all images.
   struct Work {
     const Element* weights;
-    const float* bias;  // or null
+    const float* bias;  // may be null
     bool accumulate;
-    ChannelMoments* moments;  // or null
+    ChannelMoments* moments;  // may be null
   };
 
-  // Output channels of a tile.
+  // Output channels per tile.
   Index width() const { return vectors_ * kLanes; }
 
-  // Elements that the tiles of so many channels see; none in a class without taps.
+  // Inner-loop iterations over one row of the class; 0 for a class without taps.
   Index turns_of(const PixelClass& c) const {
     return c.count[0] * tiles_.count(c.count[1]) * (panels_.weights_of(c, width()) / width());
   }
 
-  // Per class: [block of output channels][input panel][tap][element][width].
+  // Packed filter per pixel class: [block of output channels][input panel][tap][element][width].
   void pack(const S* filter, Element* to) const {
     const Index kw = p_.kernel_width, inner = p_.channels;
-    const Index line = p_.kernel_height * kw * inner;  // from one outer channel of the filter to the next
+    const Index line = p_.kernel_height * kw * inner;  // distance between outer channels of the filter
     const bool forward = pass_ == Pass::forward;
     for (const PixelClass& c : panels_.classes) {
 #pragma omp parallel for if (panels_.weights >= 64 * 64)
@@ -152,7 +152,7 @@ class DirectForward final : public DirectConvolution {
     }
   }
 
-  // to[r][v] = from[v][r]: the elements under a tap by `width` outputs, whose inputs follow one another.
+  // Transposes to[r][v] = from[v][r]: the contiguous inputs of `width` outputs under one tap.
   void turn_lines(const S* from, Index line, Element* to) const {
     Element held[kLanes][kLanes];
     for (Index v = 0; v < width(); v += kLanes) {
@@ -193,7 +193,7 @@ class DirectForward final : public DirectConvolution {
     const Index block = panels_.weights_of(c, width()), turns = turns_of(c);
     for (Index first = 0; first < out.channels; first += width()) {
       const Element* weights = work.weights + c.weights + panels_.weights_of(c, first);
-      // The weights of the next channels may live far out.
+      // The weights of the next channels may lie outside the caches.
       const bool last = first + width() == out.channels;
       Prefetch requests(bytes_of(weights + block, last ? 0 : block), turns > 0 ? ahead.next() : Bytes{},
                         turns);
@@ -204,7 +204,7 @@ class DirectForward final : public DirectConvolution {
         tiles_.run(taps, c.count[1], panel + y * panels_.row_step, panels_.pixel_step, weights, bias,
                    kInPlace && work.accumulate, sums, sum_step, requests);
         if constexpr (!kInPlace) store_row(sums, c.count[1], work.accumulate, pixels, pixel_step);
-        // Some rows at once, while they are close.
+        // Moments are taken over several rows at a time, while they are in the caches.
         const Index rows = y % rows_of_moments_ + 1, line = out.width * out.channels;
         if (work.moments && (rows == rows_of_moments_ || y + 1 == c.count[0]))
           work.moments->add(part, pixels - (rows - 1) * line, rows, line, c.count[1], out.channels, first,
@@ -225,18 +225,18 @@ class DirectForward final : public DirectConvolution {
   Pass pass_;
   Convolution p_;
   ConvPanels panels_;
-  Index vectors_;  // of a tile
+  Index vectors_;  // vectors per tile
   TileSet<Products> tiles_;
   std::uint32_t layout_;
-  Index shares_ = 0;  // of the next image, in the work on one
+  Index shares_ = 0;  // parts into which the prefetch of the next image is split
   Index rows_of_moments_ = std::max<Index>(1, 64 / std::max<Index>(panels_.out.width, 1));
 };
 
 template <class S>
 using DirectFloats = DirectForward<S, FloatProducts>;
 
-// To a 1×1 kernel at stride 1 images are rows of pixels; where they can be cut into equal rows whose panel
-// stays in the second cache, these take the place of the images.
+// For a 1×1 kernel with stride 1 an image is one long row of pixels. This splits it into equal rows whose
+// panels fit in L2, if such a split exists.
 Convolution with_rows_for_images(Pass pass, Convolution p) {
   constexpr Index kRowFloats = 128 * 1024, kLongest = 56, kShortest = 28;
   const auto& o = p.options;
@@ -272,7 +272,7 @@ std::unique_ptr<DirectConvolution> own_convolution(ConvAlgorithm algorithm, Pass
 #else
 
 std::unique_ptr<DirectConvolution> own_convolution(ConvAlgorithm, Pass, const Convolution& p) {
-  throw InternalError("conv2d", "no own kernels at this level: " + to_string(p));
+  throw InternalError("conv2d", "no own convolution kernels at this level: " + to_string(p));
 }
 
 #endif

@@ -16,24 +16,24 @@ using onednn::Convolution;
 
 namespace {
 
-// Floats of both panels together: they, and a block of the gradient, share the second cache (1 MiB).
+// Floats of both panels. Together with a block of the gradient they fit in L2 (1 MiB).
 constexpr Index kPanelFloats = 176 * 1024;
-// Output pixels summed in registers before the gradient in memory is touched. With few, the panels of one
-// tile stay in the first cache; a gradient that has left the second cache wants more. Of a wide kernel of 1×1
-// fewer, so that the panels hold all channels: then the next ones are known early.
+// Output pixels that are summed in registers per update of the gradient in memory. With few pixels the panels
+// of a tile stay in L1; a gradient larger than L2 needs more pixels per update. Wide 1×1 kernels use fewer,
+// so that the panels hold all channels and the next chunk can be prefetched.
 constexpr Index kFewPixels = 96, kPixels = 224, kManyPixels = 448;
 constexpr Index kLargeGradient = 1024 * 1024;
 // Gradients up to this many elements are summed per thread over a share of the pixels; larger ones are
 // divided.
 constexpr Index kPrivateGradient = 192 * 1024;
 
-// A unit is a block of output rows of one image. With kernels of 1×1 and no padding the images are one row of
-// pixels.
+// A unit is a block of output rows of one image. With 1×1 kernels and no padding the images form a single row
+// of pixels.
 //
-// An element of a panel holds the value of one pixel, or those of two whose products are summed at once: the
-// dy panel pairs up neighbours along a row, with zero behind the last of an odd row; the x panel keeps in
-// every column this pixel and the one that the stride reaches from it, so that pairs begin at any tap. An
-// infinite pixel next to the last of an odd row makes NaN, not infinity, in the sums of that tap.
+// A panel element holds one pixel, or two pixels whose products are summed by one instruction. The dy panel
+// pairs neighbours along a row and pads an odd row with zero. Each column of the x panel holds its pixel and
+// the pixel one stride further, so that a pair can start at any tap. An infinite pixel next to the last one
+// of an odd row therefore gives NaN, not infinity, in the sums of that tap.
 template <class S, class Products>
 class DirectFilterGradient final : public DirectConvolution {
   using Element = typename Products::Element;
@@ -70,7 +70,7 @@ class DirectFilterGradient final : public DirectConvolution {
       blocks_per_image_ = (p_.out_height + unit_rows_ - 1) / unit_rows_;
       units_ = p_.batch * blocks_per_image_;
     }
-    // A kernel of 1×1 reads only what its stride hits: nothing else is copied.
+    // A 1×1 kernel copies only the pixels hit by its stride.
     (pointwise ? copy_step_ : panel_step_) = std::array{o.stride[0], o.stride[1] * kPixelsOfElement};
     unit_elements_ = elements_of(unit_width_);
     panel_rows_ = (unit_rows_ - 1) * panel_step_[0] + (p_.kernel_height - 1) * o.dilation[0] + 1;
@@ -78,7 +78,7 @@ class DirectFilterGradient final : public DirectConvolution {
     pixel_ = rows_as_they_are_ ? p_.channels : kLanes;
     x_unit_ = panel_rows_ * panel_width_ * pixel_;
     y_unit_ = unit_rows_ * unit_elements_ * kLanes;
-    // Only whole images share a chunk: then all its units have the same extent.
+    // Only whole images share a chunk, so all units of a chunk have the same size.
     units_per_chunk_ =
         blocks_per_image_ == 1 && !flat_ ? std::max<Index>(1, pixels / (unit_rows_ * unit_width_)) : 1;
     const Index x_blocks = rows_as_they_are_ ? 1 : p_.channels / kLanes, y_blocks = p_.out_channels / kLanes;
@@ -101,7 +101,7 @@ class DirectFilterGradient final : public DirectConvolution {
         Tensor::empty({team, (panels + kLanes - 1) / kLanes * kLanes}, {.kind = MemoryKind::workspace});
     if (private_ && team > 1) return sum_shares(team, x, dy, workspace, out, accumulate);
     const Index x_blocks = rows_as_they_are_ ? 1 : p_.channels / kLanes, y_blocks = p_.out_channels / kLanes;
-    // A divided gradient is cut along the input channels first: then no thread copies another's input.
+    // A divided gradient is split along the input channels first, so that no two threads copy the same input.
     const Index x_parts = std::min<Index>(team, (x_blocks + 1) / 2),
                 y_parts = std::min<Index>(team / x_parts, y_blocks);
     float* gradient = out.data<float>();
@@ -111,7 +111,7 @@ class DirectFilterGradient final : public DirectConvolution {
       float* mine = workspace.data<float>() + me * workspace.size(1);
       const Task whole{{0, units_}, {0, x_blocks}, {0, y_blocks}, x.data<S>(), dy.data<S>(), mine};
       if (!private_) {
-        // A smaller team than asked for takes the parts in turn.
+        // A team smaller than requested processes the parts in turn.
         for (Index part = me; part < x_parts * y_parts; part += present) {
           Task task = whole;
           const Range pairs = part_of((x_blocks + 1) / 2, part % x_parts, x_parts);
@@ -126,14 +126,14 @@ class DirectFilterGradient final : public DirectConvolution {
   }
 
  private:
-  // One thread's part of the pixels and of the gradient.
+  // The pixels and the part of the gradient of one thread.
   struct Task {
     Range units, x_blocks, y_blocks;
     const S *x, *dy;
     float* panels;
   };
 
-  // Every share of the pixels has sums of its own, which are added in the order of the shares.
+  // Each share of the pixels has its own sums; they are added in the order of the shares.
   void sum_shares(int team, const Tensor& x, const Tensor& dy, const Tensor& workspace, const Tensor& out,
                   bool accumulate) const {
     const Index x_blocks = rows_as_they_are_ ? 1 : p_.channels / kLanes, y_blocks = p_.out_channels / kLanes;
@@ -181,7 +181,7 @@ class DirectFilterGradient final : public DirectConvolution {
     }
   }
 
-  // What the next chunk will copy, where that is one range of memory: where the panels hold all channels.
+  // Prefetch of the next chunk's input, if it is one range of memory (the panels hold all channels).
   Prefetch next_chunk(const Task& task, Range units, Range xs, Range ys) const {
     if (units.last >= task.units.last || xs.count() * pixel_ != p_.channels ||
         ys.count() * kLanes != p_.out_channels)
@@ -204,11 +204,11 @@ class DirectFilterGradient final : public DirectConvolution {
             bytes_of(task.dy + y.first * p_.out_channels, y.count() * p_.out_channels), tiles * elements};
   }
 
-  // First output row of a unit, and its image.
+  // First output row and image of a unit.
   Index row_of(Index unit) const { return unit % blocks_per_image_ * unit_rows_; }
   Index image_of(Index unit) const { return unit / blocks_per_image_; }
 
-  // [block][unit][row][column][16], or rows as they are; what lies outside the image is zero.
+  // Copies inputs to [block][unit][row][column][16], or to unpadded rows; pixels outside the image are zero.
   void copy_inputs(const S* x, Range units, Range blocks, Element* panel) const {
     const auto& o = p_.options;
     for (Index unit = units.first; unit < units.last; ++unit) {
@@ -225,18 +225,18 @@ class DirectFilterGradient final : public DirectConvolution {
         }
       }
     }
-    // A last load of rows as they are may reach beyond them.
+    // The last vector load may read past the unpadded rows.
     if (rows_as_they_are_) std::fill_n(panel + units.count() * x_unit_, 2 * kLanes, Element{});
   }
 
-  // Columns of the panel whose pixel, `shift` columns of the image further on, lies inside the image.
+  // Panel columns whose pixel, shifted by `shift` image columns, lies inside the image.
   Range columns_inside(Index left, Index shift) const {
     const Index step = copy_step_[1], from = left + shift;
     const Index first = std::min((std::max<Index>(0, -from) + step - 1) / step, panel_width_);
     return {first, std::clamp((p_.width - from + step - 1) / step, first, panel_width_)};
   }
 
-  // One row of the image, or null outside of it; its column `left` is the panel's first.
+  // Copies one image row (null: padding); image column `left` becomes the first panel column.
   void copy_row(const S* row, Index left, Range blocks, Element* to) const {
     const Index step = copy_step_[1] * p_.channels;
     for (Index b = blocks.first; b < blocks.last; ++b, to += units_per_chunk_ * x_unit_) {
@@ -279,7 +279,7 @@ class DirectFilterGradient final : public DirectConvolution {
     }
   }
 
-  // What a unit has: the last one of an image, or of all pixels, may be smaller.
+  // Size of a unit. The last unit of an image, or of all pixels, may be smaller.
   Index rows_of(Index unit) const { return flat_ ? 1 : std::min(unit_rows_, p_.out_height - row_of(unit)); }
   Index width_of(Index unit) const {
     return flat_ ? std::min(unit_width_, p_.out_width - unit * unit_width_) : unit_width_;
@@ -350,7 +350,7 @@ class DirectFilterGradient final : public DirectConvolution {
   static constexpr S kZeros[kLanes] = {};
 
   Convolution p_;
-  // Pixels of the image from column to column of the panel, and columns from element to element of a sum.
+  // Strides: image pixels per panel column, and panel columns per element of a sum.
   std::array<Index, 2> copy_step_{1, 1}, panel_step_{1, 1};
   bool flat_ = false, rows_as_they_are_ = false, private_ = false;
   Index run_ = 0, taps_wide_ = 0, pixel_ = 0, gradient_ = 0;

@@ -10,7 +10,7 @@ namespace {
 using onednn::Convolution;
 
 // Calls visit(offset in the image, offset in the columns) for the input channels of one group under every tap
-// of every output position; taps over padding get an image offset of -1. Columns are [OH·OW, KH·KW·I].
+// of every output position. Taps in the padding get image offset -1. Columns are [OH·OW, KH·KW·I].
 template <class Visit>
 void for_each_tap(const Convolution& p, Index group, Visit&& visit) {
   const Index channels = p.channels / p.options.groups;
@@ -43,7 +43,7 @@ void gather(const Convolution& p, Index group, const T* image, T* columns) {
   });
 }
 
-// Adds columns back onto the image. Input rows are shared by output rows: one thread.
+// col2im: adds the columns to the image on one thread, because output rows share input rows.
 template <class T>
 void scatter(const Convolution& p, Index group, const T* columns, T* image) {
   const Index channels = p.channels / p.options.groups;
@@ -65,8 +65,8 @@ void scatter(const Convolution& p, Index group, const T* columns, T* image) {
   }
 }
 
-// The matrices of one image and group: taps K = KH·KW·I, positions P = OH·OW, outputs O. Filter [O,K] and
-// output [P,O] are ranges of the tensors; columns [P,K] are workspace.
+// Matrices of one image and group: taps K = KH·KW·I, positions P = OH·OW, outputs O. Filter [O,K] and output
+// [P,O] are ranges of the tensors; columns [P,K] are workspace.
 template <class T>
 struct Matrices {
   explicit Matrices(const Convolution& problem)

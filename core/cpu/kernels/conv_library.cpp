@@ -16,11 +16,11 @@ using onednn::Primitive;
 
 namespace {
 
-// Images that a thread has at least: fewer would leave threads without work at the end.
+// Minimum number of images per thread; with fewer, threads idle at the end.
 constexpr Index kImagesOfThread = 4;
-// Products of a share at least, some 20 µs.
+// Minimum number of multiplications per share, about 20 µs.
 constexpr double kProductsOfShare = 1e7;
-// Sums of all shares of a filter gradient at most: 256 MiB.
+// Maximum number of floats for the partial filter gradients of all shares: 256 MiB.
 constexpr Index kMostSums = Index{64} << 20;
 
 double products_of(const Convolution& p) {
@@ -33,7 +33,7 @@ Convolution with_batch(Convolution p, Index batch) {
   return p;
 }
 
-// Of a batch that `team` threads divide.
+// Number of shares for a batch that `team` threads divide.
 Index shares_for(Pass pass, const Convolution& p, int team) {
   if (team == 1 || p.batch < kImagesOfThread * team) return 1;
   Index most = shares_of(team);
@@ -59,7 +59,7 @@ LibraryConvolution::LibraryConvolution(Pass pass, const Convolution& problem)
   if (large_.empty()) large_.push_back(onednn::convolution(pass, problem));
 }
 
-// Leaves nothing where shares would want weights in different layouts.
+// Creates no primitives if the shares would need different weight layouts.
 void LibraryConvolution::make_shares(Index shares) {
   const TeamSize one(1);
   const int weights = pass_ == Pass::filter_gradient ? 2 : 1;
@@ -86,7 +86,7 @@ void LibraryConvolution::run_share(int thread, Index share, const void* const* a
       image_bytes(p.height, p.width, p.channels, pass_ == Pass::input_gradient ? p.result : p.dtype);
   const std::size_t y =
       image_bytes(p.out_height, p.out_width, p.out_channels, pass_ == Pass::forward ? p.result : p.dtype);
-  // The images that each argument has; the others are the same for all shares.
+  // Byte offsets from share to share, for the arguments that hold images; other arguments are common to all.
   std::array<std::size_t, Primitive::kMaxArguments> steps{};
   steps[0] = pass_ == Pass::input_gradient ? y : x;
   steps[filter ? 1 : static_cast<std::size_t>(count - 1)] = pass_ == Pass::input_gradient ? x : y;

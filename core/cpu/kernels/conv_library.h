@@ -1,7 +1,6 @@
-// oneDNN's convolutions on a team of Tandem's: primitives of one thread each work on shares of the images,
-// which the threads take in turn. The library's own teams divide a filter gradient in another way, and wait
-// for each other at barriers by spinning: one thread that has lost its core to another process holds up all
-// of them for as long. A batch that has too few images for that is left to the library's team.
+// oneDNN convolutions on Tandem's thread team: single-threaded primitives work on shares of the batch, which
+// the threads take dynamically. oneDNN's own parallel code divides a filter gradient differently and spins at
+// barriers, where one preempted thread stalls all others. Small batches still use oneDNN's own threads.
 #pragma once
 
 #include <initializer_list>
@@ -17,14 +16,14 @@ class LibraryConvolution {
  public:
   LibraryConvolution(onednn::Pass pass, const onednn::Convolution& problem);
 
-  // As those of the primitive of the whole batch. The shares of a filter gradient are sums of their own in
-  // workspace, and are added in their order: what they add up to depends on the number of threads alone.
+  // Arguments as for the primitive of the whole batch. Partial filter gradients of the shares lie in
+  // workspace and are added in order, so that the result depends only on the number of threads.
   void run(std::initializer_list<const void*> addresses) const;
   const onednn::Layout* layout(int argument) const { return large_.front()->layout(argument); }
   std::string implementation() const { return large_.front()->implementation(); }
 
  private:
-  using Primitives = std::vector<std::unique_ptr<onednn::Primitive>>;  // of each thread
+  using Primitives = std::vector<std::unique_ptr<onednn::Primitive>>;  // one per thread
 
   void make_shares(Index shares);
   void run_share(int thread, Index share, const void* const* addresses, int count, float* sums) const;
@@ -32,8 +31,8 @@ class LibraryConvolution {
   onednn::Pass pass_;
   onednn::Convolution problem_;
   int team_ = 1;
-  Index shares_ = 1;            // of the images, of which some may have one fewer than others
-  Primitives large_, smaller_;  // for a share's images
+  Index shares_ = 1;            // of the batch; some may have one image fewer
+  Primitives large_, smaller_;  // for the two sizes of shares
 };
 
 }  // namespace tandem::cpu::TANDEM_LEVEL

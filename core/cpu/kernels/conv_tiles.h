@@ -1,6 +1,6 @@
-// The inner loops of the convolution kernels: a tile of results stays in registers while products are added
-// to it. With the 32 vector registers of AVX-512 a tile is several vectors of 16 channels wide; the 16 of
-// AVX2, two for a vector, hold six pixels of one.
+// Inner loops of the convolution kernels. The sums of a tile of results stay in registers. With the 32 vector
+// registers of AVX-512 a tile is several vectors of 16 channels wide; with the 16 of AVX2, two per vector of
+// 16 floats, a tile is six pixels by one vector.
 #pragma once
 
 #include "core/cpu/kernels/prefetch.h"
@@ -26,24 +26,24 @@ inline constexpr bool kManyRegisters = true;
 inline constexpr bool kManyRegisters = false;
 #endif
 
-// Vectors of output channels that a tile of so many channels, a multiple of 16, is wide.
+// Vectors per tile for `channels` output channels, a multiple of 16.
 constexpr Index tile_vectors(Index channels) {
   if (!kManyRegisters) return 1;
   return channels % 64 == 0 ? 4 : channels % 32 == 0 ? 2 : 1;
 }
 
-// What the elements of panels and packed filters are, and how a product adds to a sum.
+// Element type of panels and packed filters, and its multiply-add.
 struct FloatProducts {
   using Element = float;
-  static constexpr Index kDepth = 1;  // channels of an element
-  static constexpr Index kRun = 0;    // Taps::run, where it is always the same
+  static constexpr Index kDepth = 1;  // channels per element
+  static constexpr Index kRun = 0;    // Taps::run if constant, else 0
   static Vec load(const float* p) { return TANDEM_LEVEL::load(p); }
   static Vec broadcast(float x) { return TANDEM_LEVEL::broadcast(x); }
   static Vec multiply_add(Vec a, Vec b, Vec sum) { return fma(a, b, sum); }
 };
 
 #if defined(TANDEM_SIMD_BF16_PAIRS)
-// Two bf16 side by side: twice the products of an instruction of floats.
+// Pairs of bf16: an instruction computes twice as many products as with floats.
 struct PairProducts {
   using Element = std::uint32_t;
   static constexpr Index kDepth = 2;
@@ -54,14 +54,14 @@ struct PairProducts {
 };
 #endif
 
-// What is summed for an output: a tap is an offset in the panels; under each of `blocks` panels, `block_size`
-// apart, every tap contributes `run` elements that lie side by side.
+// Input elements of an output. Each tap is an offset into the panels; in each of `blocks` panels,
+// `block_size` apart, it contributes `run` contiguous elements.
 struct Taps {
   std::span<const Index> offsets;
   Index blocks, block_size, run;
 };
 
-// GCC would carry what neighbouring pixels share from step to step, in registers that the sums need.
+// GCC's predictive commoning would keep shared inputs of neighbouring pixels in registers that the sums need.
 #if defined(__GNUC__) && !defined(__clang__)
 #define TANDEM_LOAD_ANEW __attribute__((optimize("no-predictive-commoning")))
 #else
@@ -69,12 +69,12 @@ struct Taps {
 #endif
 
 // One row of P output pixels by OV·16 output channels, `out_step` apart. Pixel p reads its inputs at in +
-// p·PX. The weights of products follow one another. Turns of `ahead`: an element under every tap.
+// p·PX. Weights are contiguous in the order of the products. `ahead` advances once per element and tap.
 template <class Products, int P, int OV, int PX>
 TANDEM_LOAD_ANEW void tile(const Taps& taps, const typename Products::Element* in,
                            const typename Products::Element* weights, const float* bias, bool accumulate,
                            float* out, Index out_step, Prefetch& ahead) {
-  Prefetch requests = ahead;  // in registers
+  Prefetch requests = ahead;  // local copy, kept in registers
   Vec sum[P][OV];
 #pragma GCC unroll 32
   for (int p = 0; p < P; ++p) {
@@ -123,7 +123,7 @@ template <class Products>
 using Tile = void (*)(const Taps&, const typename Products::Element*, const typename Products::Element*,
                       const float*, bool, float*, Index, Prefetch&);
 
-// Widths of tiles, widest first: the sums of a tile, its weights and one input fill the registers.
+// Tile widths in pixels, widest first: the sums, weights and one input of the widest fill the registers.
 template <int OV>
 inline constexpr std::array<int, 6> kWidths = !kManyRegisters || OV == 4 ? std::array{6, 5, 4, 3, 2, 1}
                                               : OV == 2                  ? std::array{14, 7, 4, 2, 1, 0}
@@ -134,7 +134,7 @@ struct TileSet {
   std::array<int, 6> widths{};
   std::array<Tile<Products>, 6> tiles{};
 
-  // A row of `count` outputs: weights, bias, accumulate, out and ahead as a tile has them.
+  // Computes a row of `count` outputs; the other arguments are those of tile().
   void run(const Taps& taps, Index count, const typename Products::Element* in, Index in_step,
            const typename Products::Element* weights, const float* bias, bool accumulate, float* out,
            Index out_step, Prefetch& ahead) const {
@@ -146,7 +146,7 @@ struct TileSet {
     }
   }
 
-  // Tiles of such a row.
+  // Number of tiles of a row.
   Index count(Index pixels) const {
     Index n = 0;
     for (; pixels > 0; pixels -= widths[next(pixels)]) ++n;
@@ -154,8 +154,8 @@ struct TileSet {
   }
 
  private:
-  // The widest tile that fits; where there is every width, even shares: a tile of one or two pixels waits for
-  // its sums.
+  // The widest tile that fits. If every width exists, the row is divided evenly, because tiles of one or two
+  // pixels are bound by the latency of their sums.
   std::size_t next(Index count) const {
     const Index widest = widths[0];
     if (widest == static_cast<Index>(widths.size())) {
@@ -178,8 +178,8 @@ TileSet<Products> tile_set() {
   return set;
 }
 
-// For inputs of neighbouring outputs `step` elements apart: a panel's pixel at stride 1 and 2, and the steps
-// of whole rows of 1 and 3 channels.
+// The tiles for neighbouring outputs whose inputs are `step` elements apart: panel pixels at stride 1 and 2,
+// and unpadded rows of 1 and 3 channels.
 template <class Products, int OV>
 TileSet<Products> tile_set(Index step) {
   constexpr int kPixel = kLanes / Products::kDepth;
@@ -211,22 +211,22 @@ TileSet<Products> tile_set(Index vectors, Index step) {
   return tile_set<Products, 1>(step);
 }
 
-// What a tile sums over: `units` of `rows` of `width` elements, which hold one pixel each, or two.
+// Pixels that a gradient tile sums over: `units` of `rows` rows of `width` elements of one or two pixels.
 struct Pixels {
   Index units, rows, width;
-  Index x_unit, x_row, x_step;  // distances in the input panel
-  Index y_unit, y_row;          // and in the output panel, where elements are 16 apart
+  Index x_unit, x_row, x_step;  // strides in the input panel
+  Index y_unit, y_row;          // strides in the output panel, where elements are 16 apart
 };
 
-// sum[o][v] = Σ over pixels of dy[o] · x[v·16 + lane], into gradient rows `row_step` apart, of which `lanes`
-// columns, at most CV·16, are written. Turns of `ahead`: an element.
+// sum[o][v] = Σ over pixels of dy[o] · x[v·16 + lane], added to gradient rows `row_step` apart, of which
+// `lanes` columns, at most CV·16, are written. `ahead` advances once per element.
 template <class Products, int OB, int CV>
 void gradient_tile(const Pixels& n, const typename Products::Element* x, Index x_block,
                    const typename Products::Element* dy, float* gradient, Index row_step, Index lanes,
                    bool accumulate, Prefetch& ahead) {
-  Prefetch requests = ahead;  // in registers
+  Prefetch requests = ahead;  // local copy, kept in registers
   if (accumulate) {
-    // A gradient that has left the second cache comes while the tile is summed.
+    // Prefetches a gradient that may have left L2, while the tile is summed.
 #pragma GCC unroll 16
     for (int o = 0; o < OB; ++o) {
 #pragma GCC unroll 2
@@ -276,12 +276,11 @@ void gradient_tile(const Pixels& n, const typename Products::Element* x, Index x
   }
 }
 
-// Blocks of 16 input channels that a tile of the gradient takes at once, and the tiles that 16 output
-// channels are divided into.
+// Blocks of 16 input channels per gradient tile, and the number of tiles per 16 output channels.
 inline constexpr int kGradientBlocks = kManyRegisters ? 2 : 1;
 constexpr Index gradient_tile_count(bool pair) { return kManyRegisters ? (pair ? 2 : 1) : 3; }
 
-// The gradient of 16 output channels and, with `pair`, two blocks of 16 input channels, or else one.
+// The gradient of 16 output channels and two blocks (`pair`) or one block of 16 input channels.
 template <class Products>
 void gradient_tiles(bool pair, const Pixels& n, const typename Products::Element* x, Index x_block,
                     const typename Products::Element* dy, float* gradient, Index row_step, Index lanes,

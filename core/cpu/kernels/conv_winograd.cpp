@@ -1,14 +1,14 @@
 // 3×3 convolutions with stride 1 by Winograd's minimal filtering F(2×2, 3×3) (Lavin and Gray, "Fast
-// Algorithms for Convolutional Neural Networks", 2016). A tile is 4×4 inputs d, taken every two pixels, and
-// the 2×2 outputs Y under it; g is the filter:
-//   Y  = Aᵀ[(G g Gᵀ) ⊙ (Bᵀ d B)]A            16 products where the definition takes 36;
+// Algorithms for Convolutional Neural Networks", 2016). A tile has 4×4 inputs d, at a stride of two pixels,
+// and 2×2 outputs Y; g is the filter:
+//   Y  = Aᵀ[(G g Gᵀ) ⊙ (Bᵀ d B)]A            16 products instead of 36;
 //   dg = Gᵀ[Σ over tiles (A dY Aᵀ) ⊙ (Bᵀ d B)]G   the same map, transposed.
 // Over channels, ⊙ is one matrix product at each of the 16 positions of a tile. The input gradient is the
-// forward pass over dY with the filter turned by 180° and its channels exchanged.
+// forward pass over dY with the filter rotated by 180° and its channels exchanged.
 //
-// Bᵀ and Aᵀ hold only 0 and ±1, G also ±½: the transforms add a few roundings of values of the same size, and
-// the result differs from the definition's as another order of summation does. An infinite input makes NaN,
-// not infinity, in the outputs of its tile.
+// Bᵀ and Aᵀ contain only 0 and ±1, G also ±½. The transforms add a few roundings of values of the same
+// magnitude, comparable to another summation order. An infinite input gives NaN, not infinity, in the outputs
+// of its tile.
 #include <omp.h>
 
 #include <algorithm>
@@ -33,28 +33,28 @@ namespace {
 
 constexpr Index kPositions = 16;
 
-// Rows of tiles count through the images of a batch; a row has `columns` tiles.
+// Rows of tiles, numbered through all images of the batch; a row has `columns` tiles.
 struct Tiling {
-  Index height, width, channels;              // of an input image
-  Index out_height, out_width, out_channels;  // of an output image
+  Index height, width, channels;              // input image
+  Index out_height, out_width, out_channels;  // output image
   std::array<Index, 2> padding;
   Index rows = (out_height + 1) / 2, columns = (out_width + 1) / 2;
 };
 
-// Distance between positions, in floats: whole cache lines, an odd number of them, so that the sixteen
-// positions of a tile fall into different sets of the first cache.
+// Distance between positions in floats: an odd number of cache lines, so that the sixteen positions of a tile
+// map to different L1 sets.
 Index position_stride(Index floats) { return (floats / kLanes | 1) * kLanes; }
 
-// [position][channels/16][tile][16] of the tile rows [first, first + count).
+// [position][channels/16][tile][16] for tile rows [first, first + count).
 struct Transformed {
   float* data;
-  Index tiles;  // of a full chunk
+  Index tiles;  // per full chunk
   Index position_stride;
 
   float* at(Index block, Index tile) const { return data + (block * tiles + tile) * kLanes; }
 };
 
-// Bᵀ d B. `zeros` is a row of the input's size.
+// Bᵀ d B. `zeros` is a row of zeros of the input's size.
 template <class S>
 void transform_inputs(const Tiling& t, const S* x, const S* zeros, Index first, Index count,
                       const Transformed& to) {
@@ -129,13 +129,13 @@ void transform_output_gradients(const Tiling& t, const S* dy, Index first, Index
   }
 }
 
-// Floats of the transforms of one chunk, about half of the second cache; and the tiles a chunk has at least,
-// so that the weights or sums of a position, which may live further out, are fetched for enough of them.
+// Floats of the transforms of one chunk, about half of L2, and the minimum number of tiles per chunk, which
+// amortises loading the weights or sums of a position.
 constexpr Index kForwardFloats = 128 * 1024, kGradientFloats = 160 * 1024;
 constexpr Index kFewestTiles = 28;
 
-// How many rows of tiles are worked on at once, when a tile takes `floats`: a multiple of 7 tiles where that
-// can be had, because the widths of the inner loops are; and no more than leaves a share to every thread.
+// Rows of tiles per chunk, for `floats` per tile: a multiple of 7 tiles if possible, to match the widths of
+// the inner loops, and at most an equal share per thread.
 Index rows_at_once(const Tiling& t, Index batch, Index floats, Index budget) {
   const Index tiles = std::max(budget / floats, kFewestTiles);
   const Index share = std::max<Index>((batch * t.rows + threads() - 1) / threads(), 1);
@@ -203,11 +203,10 @@ class WinogradForward final : public DirectConvolution {
   }
 
  private:
-  // Output channels worked on at once.
+  // Output channels per block.
   Index width() const { return vectors_ * kLanes; }
 
-  // What `count` rows of tiles read, to be brought while those before are multiplied; rows that images share
-  // count once.
+  // Input rows of the next `count` rows of tiles, prefetched during the current products.
   Shares next_rows(const S* in, Index first, Index count) const {
     if (count <= 0) return {};
     const auto line = [&](Index row) {
@@ -218,8 +217,8 @@ class WinogradForward final : public DirectConvolution {
     return {bytes_of(in + from, to - from), kPositions * (t_.out_channels / width())};
   }
 
-  // m[position][tile][width] = Σ over channels of v · weights[position][channel][width]. A position brings
-  // the weights that follow, the next one's or the next channels', which may live far out.
+  // m[position][tile][width] = Σ over channels of v · weights[position][channel][width]. Each position
+  // prefetches the weights of the next position or of the next channels.
   void multiply(const Transformed& v, const float* weights, Index tiles, float* m, Shares& ahead) const {
     static constexpr std::array<Index, 1> kOne{0};
     const Taps taps{kOne, t_.channels / kLanes, tiles_ * kLanes, kLanes};
@@ -231,7 +230,7 @@ class WinogradForward final : public DirectConvolution {
     }
   }
 
-  // Of the output pixels under `count` rows of tiles; each image's rows by themselves.
+  // Moments of the output pixels of `count` rows of tiles, image by image.
   void add_moments(ChannelMoments& moments, int part, const S* y, Index first, Index count,
                    Index channel) const {
     const Index line = t_.out_width * t_.out_channels;
@@ -244,7 +243,7 @@ class WinogradForward final : public DirectConvolution {
     }
   }
 
-  // Aᵀ m A, into the output channels from `channel` on.
+  // Aᵀ m A, stored to the output channels from `channel` on.
   void transform_products(const float* m, Index first, Index count, Index channel, const float* bias,
                           bool accumulate, S* y) const {
     for (Index row = 0; row < count; ++row) {
@@ -280,8 +279,8 @@ class WinogradForward final : public DirectConvolution {
     }
   }
 
-  // G g Gᵀ as [out_channels/width][position][channels][width]. In forward the filter's lines run along the
-  // input channels and those of the copy along the outputs: 16×16 of them are turned in the first cache.
+  // G g Gᵀ as [out_channels/width][position][channels][width]. Forward filters have contiguous input
+  // channels, the packed copy contiguous output channels: blocks of 16×16 are transposed in L1.
   void pack(const S* filter, float* to) const {
     const bool forward = pass_ == Pass::forward;
     const Index in = t_.channels, out = t_.out_channels, inner = forward ? in : out;
@@ -307,7 +306,7 @@ class WinogradForward final : public DirectConvolution {
     }
   }
 
-  // G g Gᵀ of 16 filters side by side, whose nine taps lie `step` apart; positions lie 256 floats apart.
+  // G g Gᵀ of 16 adjacent filters. Their nine taps are `step` apart; positions are 256 floats apart.
   static void transform_filter(const S* filter, Index step, bool turned, float* to) {
     const Vec half = broadcast(0.5f);
     const auto expand = [&](Vec g0, Vec g1, Vec g2, Vec(&u)[4]) {
@@ -411,7 +410,7 @@ class WinogradFilterGradient final : public DirectConvolution {
     }
   }
 
-  // Gᵀ u G of one output channel, u summed over the threads.
+  // Gᵀ u G of one output channel, with u summed over the threads.
   void transform_sums(const float* partials, Index stride, int team, Index output, bool accumulate,
                       float* gradient) const {
     const Vec half = broadcast(0.5f);

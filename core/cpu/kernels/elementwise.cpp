@@ -1,8 +1,8 @@
 // Elementwise kernels: fill, copies, casts and `pointwise`.
 //
-// `pointwise` runs a formula over blocks of compute-type values that stay in the first-level cache, so
-// formulas are compiled once per compute type, not per combination of storage types. An operand that already
-// is a contiguous array of the compute type is read, and written, in place.
+// `pointwise` evaluates a formula on blocks of compute-type values in L1, so each formula is compiled once
+// per compute type, not once per combination of storage types. Contiguous operands of the compute type are
+// read and written in place.
 #include <omp.h>
 
 #include <algorithm>
@@ -22,17 +22,16 @@ namespace tandem::cpu::TANDEM_LEVEL {
 namespace {
 
 constexpr int kMaxOperands = 3;
-constexpr int kTogether = 8;  // elements of a short row that are written together
+constexpr int kTogether = 8;  // elements of a short row written by one store
 
 template <class T>
 using Kernel = void (*)(const formulas::Constants<T>&, const T* const* operands, T* y, Index count);
 
 template <class F, class T>
 void run(const formulas::Constants<T>& constants, const T* const* x, T* y, Index count) {
-  // A copy, which no store to y can change: else a formula that reads one under a condition stays scalar.
+  // A local copy. Stores to y might alias `constants` and prevent vectorisation of conditional formulas.
   const formulas::Constants<T> c = constants;
-  // The output may be one of the operands, element for element; the pragma promises that there is no other
-  // overlap.
+  // The output may alias an operand element for element; the pragma asserts that there is no other overlap.
   if constexpr (F::arity == 1) {
     const T* a = x[0];
 #pragma omp simd
@@ -50,7 +49,7 @@ void run(const formulas::Constants<T>& constants, const T* const* x, T* y, Index
 
 template <class T>
 struct Entry {
-  Kernel<T> kernel = nullptr;  // absent: the formula has no meaning for T
+  Kernel<T> kernel = nullptr;  // null: undefined for T
   int arity = 0;
 };
 
@@ -79,12 +78,12 @@ formulas::Constants<T> constants_of(const Scalars& scalars) {
   return c;
 }
 
-// The iteration space after merging axes: `inner` contiguous elements of y for each of `rows` rows.
+// Iteration space after merging axes: `rows` rows of `inner` contiguous elements of y.
 struct Space {
   int outer_rank = 0;
   std::array<Index, kMaxRank> outer{};  // extents of the row axes
   Index rows = 1, inner = 1;
-  std::array<std::array<Index, kMaxRank>, kMaxOperands> outer_stride{};  // elements, 0 where broadcast
+  std::array<std::array<Index, kMaxRank>, kMaxOperands> outer_stride{};  // in elements, 0 if broadcast
   std::array<Index, kMaxOperands> inner_stride{};                        // 0 or 1
 };
 
@@ -99,7 +98,7 @@ Space merge_axes(std::span<const Tensor> inputs, const Shape& shape) {
       step *= s[axis];
     }
   }
-  // Collected from the innermost axis outwards; the last entry is the one that outer axes may still join.
+  // Axes are merged from the innermost outwards; the last entry may still absorb the next axis.
   std::array<Index, kMaxRank> extent{};
   std::array<std::array<Index, kMaxRank>, kMaxOperands> stride{};
   int count = 0;
@@ -130,19 +129,19 @@ Space merge_axes(std::span<const Tensor> inputs, const Shape& shape) {
   return space;
 }
 
-// One operand of a pointwise call as the block loop sees it.
+// One operand of a pointwise call, as seen by the block loop.
 template <class T>
 struct Operand {
   enum class Way : std::uint8_t {
-    contiguous,  // the same layout as y: the elements of a block lie together
-    repeated,    // every row is the same: the buffer is filled once
-    spread,      // a row has one element, those of rows lie together
+    contiguous,  // same layout as y: a block is contiguous
+    repeated,    // all rows are equal: the buffer is filled once
+    spread,      // one element per row, contiguous over rows
     general,     // copied row by row
   };
   const void* data = nullptr;
   DType dtype = DType::f32;
   Way way = Way::contiguous;
-  bool direct = false;  // T in memory: no conversion
+  bool direct = false;  // stored as T: no conversion
   Index inner_stride = 0;
   std::array<Index, kMaxRank> outer_stride{};
 };
@@ -159,7 +158,7 @@ class Pointwise {
         y_(y.raw()),
         y_dtype_(y.dtype()),
         accumulate_(accumulate) {
-    // A unit is a block of one long row, or as many whole short rows as fill a block.
+    // A unit is a block of one long row, or the whole short rows that fit into a block.
     rows_per_unit_ = space_.inner >= kBlock ? 1 : std::max<Index>(1, kBlock / space_.inner);
     pieces_per_row_ = space_.inner > kBlock ? (space_.inner + kBlock - 1) / kBlock : 1;
     units_ = (space_.rows + rows_per_unit_ - 1) / rows_per_unit_ * pieces_per_row_;
@@ -240,8 +239,7 @@ class Pointwise {
     return buffer;
   }
 
-  // Elements of short rows are written kTogether at a time; what is too many is overwritten by the next row,
-  // or lies behind the block.
+  // Elements of short rows are written kTogether at a time; the next row overwrites the excess.
   static void spread(const Operand<T>& operand, Index row, Index rows, Index width, T* buffer) {
     T values[kBlock];
     load_block(operand.data, operand.dtype, row, values, rows);
@@ -293,7 +291,8 @@ template <class T>
 void pointwise_in(FormulaId id, const Scalars& scalars, std::span<const Tensor> inputs, const Tensor& y,
                   bool accumulate) {
   const Entry<T>& entry = entry_of<T>(id);
-  ensure(entry.kernel != nullptr, "pointwise", "formula {} has no integral form", static_cast<int>(id));
+  ensure(entry.kernel != nullptr, "pointwise", "formula {} is not defined for integers",
+         static_cast<int>(id));
   ensure(static_cast<int>(inputs.size()) == entry.arity, "pointwise", "formula {} takes {} operands, got {}",
          static_cast<int>(id), entry.arity, inputs.size());
   const Pointwise<T> work(entry, scalars, inputs, y, accumulate);
@@ -330,7 +329,7 @@ void accumulate_range(const Tensor& x, const Tensor& y, Index first, Index last)
   }
 }
 
-// Calls body(first, last) for ranges that cover [0, count), on the team when `count` elements are worth it.
+// Calls body(first, last) for ranges that cover [0, count), in parallel if `count` is large enough.
 template <class Body>
 void over_elements(Index count, Body&& body) {
   if (count < kParallelElements) {
@@ -356,8 +355,8 @@ void CpuBackend::fill(const Tensor& y, double value) {
 }
 
 void CpuBackend::copy_bytes(const Tensor& x, const Tensor& y) {
-  ensure(x.dtype() == y.dtype() && x.numel() == y.numel(), "copy_bytes", "{} and {} differ", to_string(x),
-         to_string(y));
+  ensure(x.dtype() == y.dtype() && x.numel() == y.numel(), "copy_bytes", "{} and {} differ in dtype or size",
+         to_string(x), to_string(y));
   const auto size = static_cast<Index>(size_of(x.dtype()));
   const auto* from = static_cast<const std::byte*>(x.raw());
   auto* to = static_cast<std::byte*>(y.raw());

@@ -1,7 +1,6 @@
 #include "core/cpu/kernels/gemm.h"
 
-// GCC 12 sees the undefined upper halves inside its own AVX-512 intrinsics as uninitialised values (GCC bug
-// 105593).
+// GCC 12 reports the undefined upper halves in its own AVX-512 intrinsics as uninitialised (GCC bug 105593).
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"

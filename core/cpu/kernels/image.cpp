@@ -1,5 +1,5 @@
-// Rendering of 8-bit records. A row of output is gathered as floats, normalised and rounded while it is in
-// the first-level cache; rows are independent of each other.
+// Rendering of 8-bit records. Each output row is gathered as floats, then normalised and rounded while in L1.
+// Rows are independent.
 #include "core/kernels/image.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ struct Geometry {
   Index channels;
 };
 
-// Scale and offset of every element of an output row.
+// Scale and offset per element of an output row.
 struct RowAffine {
   std::vector<float> scale, offset;
 
@@ -31,7 +31,7 @@ struct RowAffine {
   }
 };
 
-// The pixels [out_width, channels] that row y shows of `record`.
+// The pixels [out_width, channels] of `record` shown in row y.
 void gather_row(const std::uint8_t* record, const ImageWindow& window, const Geometry& g, Index y,
                 float* to) {
   const Index row = kernels::shown_row(window, static_cast<std::int32_t>(y), static_cast<int>(g.out_height));

@@ -1,7 +1,7 @@
-// Gather, scatter and one-hot. Indices are range-checked in one pass before anything is written.
+// Gather, scatter and one-hot. One pass range-checks all indices before any write.
 //
-// A tensor is seen as [outer, extent along the axis, inner]. Sums over repeated indices run in the order of
-// the indices, whatever the thread count: the team divides targets, never the sum of one target.
+// A tensor is viewed as [outer, extent of the axis, inner]. Sums over repeated indices run in the order of
+// the indices for any number of threads: threads divide targets, never the sum of one target.
 #include <omp.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ void check_indices(const char* op, const Tensor& index, Index extent) {
   const I* values = index.data<I>();
   const Index count = index.numel();
   using Unsigned = std::make_unsigned_t<I>;
-  // A negative index becomes a large unsigned one; an extent beyond I's range bounds nothing but the sign.
+  // Negative indices become large unsigned ones. An extent beyond the range of I only needs the sign check.
   const auto bound = static_cast<Unsigned>(std::min<Index>(extent, std::numeric_limits<I>::max()));
   Unsigned bad = 0;
 #pragma omp parallel for simd schedule(static) reduction(| : bad) if (count >= kParallelElements)
@@ -57,8 +57,8 @@ void with_indices(const char* op, const Tensor& index, Index extent, Visitor&& v
   }
 }
 
-// Calls visit(X{}, Y{}) with unsigned integers of the element's size when the dtypes are the same, and with
-// the floating storage types when they differ.
+// Calls visit(X{}, Y{}): with unsigned integers of the element size for equal dtypes, else with the floating
+// storage types.
 template <class Visitor>
 void visit_moved(DType x, DType y, Visitor&& visit) {
   if (x == y) {
@@ -112,9 +112,9 @@ void add_to(const X* x, Y* y, Index count) {
   }
 }
 
-// ---- gather and scatter_add: an index per element
+// ---- gather and scatter_add: one index per element
 
-// The elements of `index` and where they lie in a larger tensor that agrees with it in rank.
+// The elements of `index` and their positions in a larger tensor of the same rank.
 class Lines {
  public:
   Lines(const Shape& index, const Shape& large, int axis)
@@ -133,7 +133,7 @@ class Lines {
   Index inner_offset(Index i) const { return inner_offsets_[static_cast<std::size_t>(i)]; }
 
  private:
-  // Offsets in the large tensor of the positions over axes [first, last) of the index.
+  // Offsets in the large tensor of all index positions over axes [first, last).
   static std::vector<Index> offsets(const Shape& index, const std::array<Index, kMaxRank>& strides, int first,
                                     int last) {
     std::vector<Index> result{0};
@@ -151,12 +151,12 @@ class Lines {
   std::vector<Index> outer_offsets_, inner_offsets_;
 };
 
-// Adds along every line; lines have targets of their own, so they may run on different threads.
+// Adds along every line. Lines have disjoint targets and may run on different threads.
 template <class I, class S, class Y>
 void add_along_lines(const Lines& lines, const I* index, const S* src, Y* y) {
   const bool parallel = lines.outer * lines.count * lines.inner >= kParallelElements;
   const int team = parallel ? threads() : 1;
-  // Few outer lines: the team divides the inner ones.
+  // With few outer lines the threads divide the inner ones.
   const Index parts = lines.outer >= team ? 1 : team;
 #pragma omp parallel for schedule(static) collapse(2) if (parallel)
   for (Index o = 0; o < lines.outer; ++o) {
@@ -173,7 +173,7 @@ void add_along_lines(const Lines& lines, const I* index, const S* src, Y* y) {
   }
 }
 
-// ---- index_select and index_add: an index per slice
+// ---- index_select and index_add: one index per slice
 
 struct Slices {
   Index outer, extent, inner, picked;
@@ -184,8 +184,7 @@ struct Slices {
         picked(count) {}
 };
 
-// Targets are divided among the team by outer position, by columns, or by rows, whichever gives everyone
-// work.
+// Threads divide the targets by outer position, columns or rows, whichever gives all of them work.
 template <class I, class S, class Y>
 void add_slices(const Slices& s, const I* index, const S* src, Y* y, std::optional<Index> skip) {
   const bool parallel = s.outer * s.picked * s.inner >= kParallelElements;
@@ -207,8 +206,8 @@ void add_slices(const Slices& s, const I* index, const S* src, Y* y, std::option
   }
 }
 
-// Calls add(target) with y itself where it holds its compute type, and otherwise with a wide copy that is
-// rounded into y once.
+// Calls add(target) with y itself if y has its compute type, else with a wide copy that is rounded into y
+// once.
 template <class Y, class Add>
 void accumulate_wide(const Tensor& y, Add&& add) {
   if constexpr (is_16bit_v<Y>) {
@@ -309,8 +308,8 @@ void CpuBackend::mark_rows(const Tensor& index, const Tensor& marks, std::option
 }
 
 void CpuBackend::clear_rows(const Tensor& x, const Tensor& marks) {
-  ensure(x.rank() == 2 && x.size(0) == marks.numel(), "clear_rows", "marks {} beside {}", to_string(marks),
-         to_string(x));
+  ensure(x.rank() == 2 && x.size(0) == marks.numel(), "clear_rows", "marks {} do not match the rows of {}",
+         to_string(marks), to_string(x));
   const Index rows = x.size(0), columns = x.size(1);
   auto* const marked = marks.data<std::uint8_t>();
   auto* const values = x.data<float>();

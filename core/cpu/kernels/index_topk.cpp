@@ -1,8 +1,8 @@
-// Selection and sorting along an axis. Elements are ordered by (value, index), which makes every result
+// Top-k selection and sorting along an axis. Elements are ordered by (value, index), so every result is
 // stable; NaN is the largest value and the two zeros are equal.
 //
-// Values of at most 32 bits become order-preserving integers packed above their index into one 64-bit key, so
-// that the sort compares plain integers.
+// Values of up to 32 bits become order-preserving integers, packed above their index into one 64-bit key, so
+// that the sort compares integers.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -19,7 +19,7 @@ namespace {
 template <class T>
 inline constexpr bool is_packed_v = sizeof(T) <= 4;
 
-// Ascending as the values ascend.
+// Order-preserving mapping of values to integers.
 template <class T>
 std::uint32_t ordered_bits(T stored) {
   if constexpr (is_16bit_v<T> || std::is_same_v<T, float>) {
@@ -32,7 +32,7 @@ std::uint32_t ordered_bits(T stored) {
   }
 }
 
-// The k first of `keys` in order, at its front.
+// Partial sort: the first k of `keys`, in order, move to the front.
 template <class Keys, class Less>
 void order_first(Keys& keys, Index k, Less less) {
   const auto middle = keys.begin() + k;
@@ -47,7 +47,7 @@ void order_first(Keys& keys, Index k, Less less) {
   }
 }
 
-// Writes the positions of the k first elements of a line.
+// Writes the positions of the first k elements of a line.
 template <class T>
 void order_line(const T* x, Index count, Index stride, Index k, bool largest,
                 std::vector<std::uint64_t>& keys, Index* order) {
@@ -68,7 +68,7 @@ void order_line(const T* x, Index count, Index stride, Index k, bool largest,
   using C = ComputeType<T>;
   std::vector<std::pair<C, Index>> pairs(static_cast<std::size_t>(count));
   for (Index i = 0; i < count; ++i) pairs[static_cast<std::size_t>(i)] = {convert<C>(x[i * stride]), i};
-  const auto below = [](C a, C b) {  // NaN on top
+  const auto below = [](C a, C b) {  // NaN is the largest
     if constexpr (std::is_floating_point_v<C>) {
       if (std::isnan(a) || std::isnan(b)) return !std::isnan(a);
     }

@@ -1,4 +1,4 @@
-// What a library of one level's kernels exports: a device library of one device, the host's CPU.
+// Exports of a library with one level's kernels: a device library with one device, the host's CPU.
 #include "core/cpu/kernels/cpu_backend.h"
 #include "core/device_library.h"
 

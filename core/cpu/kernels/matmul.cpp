@@ -1,4 +1,4 @@
-// Matrix products. f32 and bf16 run on oneDNN, f64 and small ones on Eigen; everything else is widened to f32
+// Matrix products. f32 and bf16 use oneDNN, f64 and small products use Eigen. Other dtypes are widened to f32
 // and rounded once on store.
 #include <algorithm>
 
@@ -26,7 +26,7 @@ Tensor as(const Tensor& tensor, DType dtype) {
   return copy;
 }
 
-// Products with fewer multiplications go to Eigen: a library call costs about as much.
+// Products with fewer multiplications use Eigen; a call of oneDNN costs about as much.
 constexpr Index kSmallProduct = 32 * 32 * 32;
 
 Matmul problem_of(const Tensor& a, const Tensor& b, const Tensor& c, const Backend::MatmulOptions& options) {
@@ -44,7 +44,7 @@ Matmul problem_of(const Tensor& a, const Tensor& b, const Tensor& c, const Backe
   p.batch = c.shape().product(0, rc - 2);
   p.stride_a = ra > 2 ? p.m * p.k : 0;
   p.stride_b = rb > 2 ? p.k * p.n : 0;
-  // One matrix b for a whole batch of untransposed a: the batch only makes a taller.
+  // One matrix b for a batch of untransposed a: the batch is folded into the rows of a.
   if (p.stride_b == 0 && !p.transpose_a && p.batch > 1 && ra > 2) {
     p.m *= p.batch;
     p.batch = 1;
@@ -95,8 +95,7 @@ void CpuBackend::matmul(const Tensor& a, const Tensor& b, const Tensor& bias, co
       !f64 && !small && a.dtype() == DType::bf16 && b.dtype() == DType::bf16 && onednn::multiplies_bf16();
   const DType wide = f64 ? DType::f64 : DType::f32;
   p.dtype = bf16 ? DType::bf16 : wide;
-  // A 16-bit sum is formed in f32 and rounded once: not by the library, which would add to the rounded
-  // product.
+  // 16-bit accumulation sums in f32 and rounds once. oneDNN would round the product first.
   p.result = bf16 && c.dtype() == DType::bf16 && !p.accumulate ? DType::bf16 : wide;
   const bool direct = c.dtype() == p.result;
   const bool add_later = !direct && p.accumulate;

@@ -1,13 +1,13 @@
-// Means and variances of channels from sums that keep their digits whatever the mean (shifted data and
-// updates in pairs: Chan, Golub and LeVeque, "Algorithms for Computing the Sample Variance", 1983).
+// Means and variances per channel without cancellation for large means (shifted data and pairwise updates:
+// Chan, Golub and LeVeque, "Algorithms for Computing the Sample Variance", 1983).
 //
-// Values are measured against a shift k close to the mean, and summed in the compute type over a chunk of n:
+// Values are shifted by k, close to the mean, and summed in the compute type over a chunk of n:
 //   s = Σ (x - k),   q = Σ (x - k)².
-// A chunk is folded into sums S and Q in f64 about an origin o that stays; with d = k - o
-//   S += s + n·d,    Q += q + d·(2·s + n·d),    and the next chunk's k is this one's mean, k + s/n.
-// In the end, of N values:
+// Chunks are merged into f64 sums S and Q about a fixed origin o; with d = k - o
+//   S += s + n·d,    Q += q + d·(2·s + n·d),    and the next chunk's k is this chunk's mean, k + s/n.
+// The result for N values:
 //   mean = o + S/N,  Σ (x - mean)² = Q - S²/N.
-// A chunk whose mean jumps away from the one before adds as much true variance as it loses digits.
+// A chunk whose mean jumps adds as much true variance as it loses in precision.
 #pragma once
 
 #include "core/cpu/kernels/simd.h"
@@ -25,26 +25,26 @@ inline void fold_chunk(double n, T chunk_sum, T chunk_squares, T origin, T& shif
   shift = static_cast<T>(shift + s * (1.0 / n));
 }
 
-// The moments of what a team of threads writes, taken while it is in their caches. Channels are a multiple of
+// Moments of a kernel's output, taken by its threads while it is in their caches. Channels are a multiple of
 // 16.
 class ChannelMoments {
  public:
   ChannelMoments(Index channels, int threads);
 
-  // A chunk for thread t: `rows` rows of `count` pixels, `step` elements apart, each row `row_step` behind
-  // the one before; `width` channels from `first` on, of which `at` is the first.
+  // Adds a chunk for thread t: `rows` rows, `row_step` apart, of `count` pixels, `step` apart, with `width`
+  // channels from `first` on; `at` points at the first channel.
   template <class S>
   void add(int t, const S* at, Index rows, Index row_step, Index count, Index step, Index first, Index width);
 
-  // Σ x and Σ x² of every channel, f64 [2,C]. The variance that follows from them is one part in 10⁶ wrong
-  // where the mean is 10⁵ deviations.
+  // Σ x and Σ x² per channel, f64 [2,C]. The relative error of the variance is 10⁻⁶ if the mean is 10⁵
+  // standard deviations.
   Tensor sums() const;
 
  private:
   struct Lanes {
     double sum[kLanes], squares[kLanes];
     float shift[kLanes], origin[kLanes];
-    double count;  // of values in each lane; 0: shift and origin are not set
+    double count;  // values per lane; 0: shift and origin are unset
   };
   Lanes& lanes(int t, Index channel) {
     return reinterpret_cast<Lanes*>(memory_.raw())[t * blocks_ + channel / kLanes];
@@ -60,13 +60,13 @@ void ChannelMoments::add(int t, const S* at, Index rows, Index row_step, Index c
                          Index width) {
   for (Index c = first; c < first + width; c += kLanes, at += kLanes) {
     Lanes& l = lanes(t, c);
-    // The first value is as close to the mean as values are.
+    // The first value is a good shift.
     if (l.count == 0.0) {
       store(l.shift, load(at));
       store(l.origin, load(at));
     }
     const Vec k = load(l.shift);
-    // Four of each: a sum waits for the one before.
+    // Four accumulators each, to hide the latency of additions.
     Vec sum[4] = {zero(), zero(), zero(), zero()}, squares[4] = {zero(), zero(), zero(), zero()};
     const auto take = [&](const S* x, int i) {
       const Vec d = load(x) - k;

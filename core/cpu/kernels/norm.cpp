@@ -1,10 +1,9 @@
-// Batch norm: a pass that gathers sums and a pass that writes, forward and backward, each fused with the
-// residual add, relu and its bit mask.
+// Batch norm: one pass computes sums, a second writes, forward and backward, both fused with the residual
+// add, relu and its bit mask.
 //
-// Statistics are exact to a few ulp of the compute type whatever the mean (core/cpu/kernels/moments.h):
-// chunks are of kPeriodsPerChunk values at most, the origin is the first row; or they follow from the sums
-// that the convolution before took of what it wrote (Backend::conv2d_with_sums). The second pass runs
-// backwards, to meet what the first left in the caches.
+// Statistics are accurate to a few ulp of the compute type for any mean (core/cpu/kernels/moments.h), with
+// chunks of at most kPeriodsPerChunk values and the first row as origin. Sums from the preceding convolution
+// (Backend::conv2d_with_sums) replace the first pass. The second pass runs backwards to reuse cached data.
 #include <omp.h>
 #include <unistd.h>
 
@@ -32,10 +31,10 @@ void set_element(const Tensor& t, Index i, double value, bool accumulate = false
   });
 }
 
-// Bytes of an output beyond which stores bypass the caches: half of the last one. The last one of Intel's
-// servers is the mesh of a whole socket, whose stores take as long as memory's: there, the second. One core
-// of a Xeon (Emerald Rapids, 260 MB, shared) stores 8 to 12 GB/s whatever the extent, and 20 past the caches;
-// the batch norms' writing passes of a step of ResNet-50, batch 8, take 120 ms instead of 170.
+// Minimum size in bytes of an output for non-temporal stores: half of the last-level cache, or L2 on Intel
+// servers, whose L3 spans the mesh of a socket and stores as slowly as memory. One core of a Xeon (Emerald
+// Rapids, 260 MB shared L3) stores 8 to 12 GB/s at any size, and 20 with non-temporal stores; the writing
+// passes of batch norm in a step of ResNet-50, batch 8, take 120 ms instead of 170.
 std::size_t stream_threshold() {
   static const std::size_t bytes = [] {
     constexpr long kLargestOfFewCores = 48L << 20;
@@ -52,7 +51,7 @@ bool streams(const Tensor& y) {
          reinterpret_cast<std::uintptr_t>(y.raw()) % 64 == 0;
 }
 
-// The arrays of one call: coefficients for all, sums for each thread.
+// Arrays of one call: coefficients common to all threads, and sums per thread.
 template <class T>
 class Workspace {
  public:
@@ -107,7 +106,7 @@ void fold_gradients(const NormSums<T>& sums, Index width) {
   }
 }
 
-// The totals of channel c over lanes and threads, in a fixed order.
+// Totals of channel c over lanes and threads, in a fixed order.
 template <class T>
 std::array<double, 2> totals(const Workspace<T>& workspace, const NormPeriod& p, int threads, Index c) {
   std::array<double, 2> total{};
@@ -121,7 +120,7 @@ std::array<double, 2> totals(const Workspace<T>& workspace, const NormPeriod& p,
   return total;
 }
 
-// Calls body(period, count) for chunks of the range, from its end.
+// Calls body(period, count) for chunks of the range, last chunk first.
 template <class Body>
 void backwards(Range range, Body&& body) {
   for (Index last = range.last; last > range.first;) {
@@ -131,13 +130,13 @@ void backwards(Range range, Body&& body) {
   }
 }
 
-// Calls body(element, lane, count) for blocks of what lies behind the last whole period.
+// Calls body(element, lane, count) for blocks of the tail.
 template <class Body>
 void over_tail(const NormPeriod& p, Body&& body) {
   for (Index l = 0; l < p.tail; l += kBlock) body(p.periods * p.width + l, l, std::min(kBlock, p.tail - l));
 }
 
-// Runs body(thread, threads) on a team whose size depends on the work only.
+// Runs body(thread, threads) on a team whose size depends only on the amount of work.
 template <class Body>
 void on_team(Index elements, Body&& body) {
   if (elements < kParallelElements) return body(0, 1);
@@ -145,7 +144,7 @@ void on_team(Index elements, Body&& body) {
   body(omp_get_thread_num(), omp_get_num_threads());
 }
 
-// Of the team that on_team made.
+// Barrier of the team started by on_team().
 void barrier(int threads) {
   if (threads > 1) {
 #pragma omp barrier
@@ -155,7 +154,7 @@ void barrier(int threads) {
 int team_size(Index elements) { return elements < kParallelElements ? 1 : cpu::threads(); }
 
 // Coefficients of y = (x - mean)·gamma·rstd + beta for channel c. The mean is split in two, so that the
-// difference is exact even where the mean is large.
+// difference is exact for large means.
 template <class T>
 void set_coefficients(const Workspace<T>& w, const NormPeriod& p, Index c, double mean, double scale,
                       double beta) {
@@ -199,7 +198,7 @@ void gather_statistics(const NormPeriod& p, const Tensor& x, Range range, bool w
   clear(sums, p.width);
   std::copy_n(origin, p.width, sums.shift);
   if (range.first < range.last) {
-    // The first chunk is read twice: once for its mean alone.
+    // The first chunk is read twice: the first time only for its mean.
     const Index count = std::min(kPeriodsPerChunk, range.last - range.first);
     Kernels::statistics(p, x, range.first, count, sums);
     for (Index l = 0; l < p.width; ++l) sums.shift[l] += sums.chunk_sum[l] / static_cast<T>(count);
@@ -224,7 +223,7 @@ void gather_statistics(const NormPeriod& p, const Tensor& x, Range range, bool w
   }
 }
 
-// Of one channel: the mean, and Σ (x - mean)².
+// Mean and Σ (x - mean)² of one channel.
 struct Moments {
   double mean, deviation;
 };
@@ -236,7 +235,7 @@ Moments moments_of(const NormPeriod& p, const Workspace<T>& w, int threads, Inde
   return {static_cast<double>(w.common(w.origin)[c]) + sum / n, squares - sum * (sum / n)};
 }
 
-// From Σ x and Σ x².
+// Moments from Σ x and Σ x².
 Moments moments_of(const NormPeriod& p, const Tensor& sums, Index c) {
   const double sum = element(sums, c), mean = sum / static_cast<double>(p.rows);
   return {mean, element(sums, p.channels + c) - sum * mean};
@@ -246,7 +245,7 @@ template <class T>
 void finish_statistics(const BatchNormForward& a, const NormPeriod& p, const Workspace<T>& w,
                        const Moments& moments, Index c) {
   const double n = static_cast<double>(p.rows), mean = moments.mean;
-  const double total = moments.deviation < 0.0 ? 0.0 : moments.deviation;  // NaN stays
+  const double total = moments.deviation < 0.0 ? 0.0 : moments.deviation;  // keeps NaN
   const double rstd = 1.0 / std::sqrt(total / n + a.eps);
   set_element(a.mean, c, mean);
   set_element(a.rstd, c, rstd);
@@ -279,7 +278,7 @@ void train(const BatchNormForward& a, const NormPeriod& p) {
     }
     for (Index c = channels.first; c < channels.last; ++c)
       finish_statistics(a, p, w, given ? moments_of(p, a.sums, c) : moments_of(p, w, threads, c), c);
-    if (!apply.y.defined()) return;  // the statistics alone
+    if (!apply.y.defined()) return;  // statistics only
     barrier(threads);
     apply_range<Kernels>(p, apply, mine, with_tail);
   });
@@ -345,7 +344,7 @@ void backward(const BatchNormBackward& a, const NormPeriod& p) {
   const Workspace<T> w(p, team_size(a.x.numel()));
   for (Index l = 0; l < p.width; ++l) w.common(w.centre)[l] = static_cast<T>(element(a.mean, l % p.channels));
   const bool in_place = a.dx.defined() && a.dx.shares_storage(a.dy);
-  // Without relu the residual's gradient is dy itself: nothing to write where it shares dy's place.
+  // Without relu the residual's gradient equals dy; nothing is written if both share memory.
   const bool dresidual_is_dy =
       a.dresidual.defined() && !a.relu && !a.accumulate_dresidual && a.dresidual.is_same(a.dy);
   const NormBackward<T> b{.x = a.x,
@@ -375,7 +374,7 @@ void backward(const BatchNormBackward& a, const NormPeriod& p) {
   });
 }
 
-// Calls run with the kernels for these tensors; absent ones do not count.
+// Calls run with the kernels for these tensors; undefined tensors are ignored.
 template <class Run>
 void with_kernels(std::initializer_list<const Tensor*> tensors, const NormPeriod& p, Run&& run) {
   const DType first = (*tensors.begin())->dtype();

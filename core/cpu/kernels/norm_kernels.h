@@ -1,12 +1,11 @@
-// The inner loops of batch norm.
+// Inner loops of batch norm.
 //
-// A tensor [rows, C] is seen as a flat array with a period: `width` is a multiple of C and of kLanes, so lane
-// l of every period belongs to channel l % C, coefficients are arrays of `width` values, and the sixteen
-// elements of a vector have their sixteen mask bits side by side, whatever C is. Elements behind the last
-// whole period are the `tail`.
+// A tensor [rows, C] is viewed as a flat array with a period of `width` elements, a multiple of C and of
+// kLanes. Lane l of every period belongs to channel l % C, coefficients are arrays of `width` values, and the
+// mask bits of a vector are adjacent for any C. The `tail` is the elements after the last whole period.
 //
-// Two sets of kernels with the same functions: VectorKernels<S> when all tensors have the one storage type S,
-// and MixedKernels<T> for any mixture, computed in T.
+// Two sets of kernels have the same functions: VectorKernels<S> for tensors that all have storage type S, and
+// MixedKernels<T> for mixed dtypes, computed in T.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +19,8 @@ namespace tandem::cpu::TANDEM_LEVEL {
 struct NormPeriod {
   Index channels = 0, rows = 0;
   Index width = 0;
-  Index periods = 0;  // whole ones
-  Index tail = 0;     // elements behind them
+  Index periods = 0;  // whole periods
+  Index tail = 0;     // elements after them
 
   NormPeriod(Index rows_, Index channels_) : channels(channels_), rows(rows_) {
     width = std::lcm(channels, Index{kLanes});
@@ -31,11 +30,11 @@ struct NormPeriod {
   }
 };
 
-// Periods of a chunk: of sums before they are folded into f64, and of what a pass does at once.
+// Periods per chunk: sums of a chunk are merged into f64, and a pass processes one chunk at a time.
 inline constexpr Index kPeriodsPerChunk = 64;
 
-// What one thread gathers; arrays of `width`, lane by lane. Forward: the shifted sums of
-// core/cpu/kernels/moments.h. Backward: Σ g, and as squares Σ g·(x - mean).
+// Sums of one thread, arrays of `width` lanes. Forward: the shifted sums of core/cpu/kernels/moments.h.
+// Backward: Σ g, and Σ g·(x - mean) as squares.
 template <class T>
 struct NormSums {
   T *chunk_sum, *chunk_squares;
@@ -43,21 +42,21 @@ struct NormSums {
   double *sum, *squares;
 };
 
-// The tensors and coefficients of y = act((x-centre)·scale + offset + residual).
+// Tensors and coefficients of y = act((x-centre)·scale + offset + residual).
 template <class T>
 struct NormApply {
   Tensor x, residual, y;
-  std::uint8_t* mask = nullptr;  // written where given
+  std::uint8_t* mask = nullptr;  // optional output
   const T *centre, *scale, *offset;
   bool relu = false;
-  bool stream = false;  // y is too large for the caches: store around them
+  bool stream = false;  // y is larger than the caches: use non-temporal stores
 };
 
-// g = dy where the mask passes; dx = g·scale + (x-centre)·slope + offset; dresidual = g.
+// g = dy where the mask is set; dx = g·scale + (x-centre)·slope + offset; dresidual = g.
 template <class T>
 struct NormBackward {
   Tensor x, dy, dx, dresidual;
-  const std::uint8_t* mask = nullptr;  // absent: g = dy
+  const std::uint8_t* mask = nullptr;  // null: g = dy
   const T *centre, *scale, *slope, *offset;
   bool accumulate_dx = false, accumulate_dresidual = false;
   bool stream = false;

@@ -1,5 +1,5 @@
-// Layer norm and group norm. Mean and variance are taken in two passes over what is in the caches, summed in
-// the compute type over short runs and in f64 beyond.
+// Layer norm and group norm. Mean and variance take two passes over cached data. Short runs are summed in the
+// compute type, their totals in f64.
 #include <omp.h>
 
 #include <cmath>
@@ -20,14 +20,14 @@ Tensor workspace(Index count) {
   return Tensor::empty(Shape{count}, {.dtype = dtype_of<T>(), .kind = MemoryKind::workspace});
 }
 
-// Elements [first, first+count) as T: in place where they are, else converted into buffer.
+// Elements [first, first+count) as T: in place if stored as T, else converted into buffer.
 template <class T>
 const T* fetch(const Tensor& x, Index first, Index count, T* buffer) {
   if (x.dtype() == dtype_of<T>()) return x.data<T>() + first;
   load_block(x.raw(), x.dtype(), first, buffer, count);
   return buffer;
 }
-// Where to compute elements that `put` then stores.
+// Output memory for elements that put() stores afterwards.
 template <class T>
 T* place(const Tensor& y, Index first, T* buffer) {
   return y.dtype() == dtype_of<T>() ? y.data<T>() + first : buffer;
@@ -37,7 +37,7 @@ void put(const T* values, const Tensor& y, Index first, Index count) {
   if (y.dtype() != dtype_of<T>()) store_block(values, y.raw(), y.dtype(), first, count);
 }
 
-// A parameter as an array of T; `absent` where there is none.
+// A parameter as an array of T, filled with `absent` if undefined.
 template <class T>
 const T* parameter(const Tensor& p, Index count, T absent, Tensor& memory) {
   if (p.defined() && p.dtype() == dtype_of<T>()) return p.data<T>();
@@ -129,7 +129,7 @@ void layer_norm_forward(const Tensor& x, const Tensor& gamma, const Tensor& beta
     T* buffer = buffers.data<T>() + 2 * width * thread;
     for (Index row = range.first; row < range.last; ++row) {
       const T* in = fetch(x, row * width, width, buffer);
-      // Differences from the first element keep the digits of a row with a large mean.
+      // Differences from the first element avoid cancellation in rows with a large mean.
       const T first = in[0];
       const double m = static_cast<double>(first) +
                        sum_of<T>(width, [&](Index i) { return in[i] - first; }) / static_cast<double>(width);
@@ -193,7 +193,7 @@ void layer_norm_gradients(const Tensor& x, const Tensor& gamma, const Tensor& me
 
 // ---- group norm
 
-// One sample is [points, channels]; a group is a run of channels.
+// A sample is [points, channels]; a group is a range of channels.
 struct GroupGeometry {
   Index samples, points, channels, groups;
   Index per_group() const { return channels / groups; }
@@ -201,7 +201,7 @@ struct GroupGeometry {
   Index group_of(Index channel) const { return channel / per_group(); }
 };
 
-// Some groups of one sample: `width` channels from `channel` on, in elements from `base` on.
+// A range of groups of one sample: `width` channels from `channel` on, in elements from `base` on.
 struct GroupRun {
   Index sample, group, groups, channel, width, base;
 };
@@ -211,7 +211,7 @@ GroupGeometry geometry_of(const Tensor& x, Index groups) {
   return {samples, x.numel() / (samples * channels), channels, groups};
 }
 
-// Runs body(thread, run) on a team. A thread takes whole samples where each gets one, else groups.
+// Runs body(thread, run) on a team. Threads take whole samples if there are enough, else groups.
 template <class Body>
 void over_groups(const GroupGeometry& s, Index elements, Body&& body) {
   const Index parts = s.samples < team_size(elements) ? s.groups : 1, unit = s.groups / parts;
@@ -230,7 +230,7 @@ void over_groups(const GroupGeometry& s, Index elements, Body&& body) {
   });
 }
 
-// Calls row(values…, point) over the points of one sample and sums held columns into f64 now and then.
+// Calls row(point) for the points of one sample and adds `held` to the f64 sums every kRowsPerFlush points.
 template <class T, class Row>
 void column_sums(const GroupGeometry& s, T* held, double* wide, Index columns, Row&& row) {
   std::fill_n(held, columns, T(0));
@@ -270,7 +270,7 @@ void group_norm_forward(const Tensor& x, const Tensor& gamma, const Tensor& beta
       std::fill_n(by_group, run.groups, 0.0);
       for (Index c = 0; c < width; ++c) by_group[s.group_of(c)] += sums[c];
     };
-    // Differences from the first element of the group keep the digits of a large mean.
+    // Differences from the first element of the group avoid cancellation for large means.
     const T* start = row(0);
     for (Index c = 0; c < width; ++c) centre[c] = start[s.group_of(c) * s.per_group()];
     column_sums(s, held, sums, width, [&](Index point) {
@@ -336,7 +336,7 @@ void group_norm_gradients(const Tensor& x, const Tensor& gamma, const Tensor& me
     };
     for (Index c = 0; c < width; ++c)
       load_block(mean.raw(), mean.dtype(), first_group + s.group_of(c), centre + c, 1);
-    // Per channel: Σ dy·(x-mean), Σ dy.
+    // Σ dy·(x-mean) and Σ dy per channel.
     column_sums(s, held, sums, 2 * width, [&](Index point) {
       const T* in = fetch(x, run.base + point * channels, width, in_buffer);
       const T* d = fetch(dy, run.base + point * channels, width, dy_buffer);

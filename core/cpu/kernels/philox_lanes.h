@@ -1,6 +1,5 @@
-// Several blocks of Philox4x32-10 side by side, one in each 64-bit lane of a vector: bit for bit those of
-// core/kernels/philox.h. The products take the lower halves of lanes, so what products leave in the upper
-// halves of counters need not be cleared.
+// Several blocks of Philox4x32-10, one per 64-bit vector lane, bit for bit equal to core/kernels/philox.h.
+// Products read the lower halves of the lanes, so the upper halves of counters need no clearing.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +27,7 @@ namespace detail {
 
 using Counters = std::uint64_t __attribute__((vector_size(8 * kPhiloxLanes)));
 
-// Lower halves multiplied: 32 × 32 → 64 bits.
+// Products of the lower halves: 32 × 32 → 64 bits.
 inline Counters multiply_low_halves(Counters a, Counters b) {
 #if defined(TANDEM_SIMD_AVX512)
   return (Counters)_mm512_maskz_mul_epu32(0xff, (__m512i)a, (__m512i)b);
@@ -41,7 +40,7 @@ inline Counters multiply_low_halves(Counters a, Counters b) {
 #endif
 }
 
-// a0 b0 a1 b1 …: the first half of it, and the second.
+// Stores a0 b0 a1 b1 ….
 inline void store_alternating(std::uint32_t* words, Counters a, Counters b) {
 #if defined(TANDEM_SIMD_AVX512)
   const Counters first = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
@@ -59,7 +58,7 @@ inline void store_alternating(std::uint32_t* words, Counters a, Counters b) {
 
 }  // namespace detail
 
-// The words of kPhiloxLanes blocks from `block` on. The key is resolved; see kernels::philox.
+// The words of kPhiloxLanes blocks from `block` on, for a resolved key; see kernels::philox.
 inline void philox_lanes(const RandomKey& key, std::uint32_t block, std::uint32_t* words) {
   using detail::Counters;
   constexpr int kRounds = 10;

@@ -1,6 +1,6 @@
-// Pooling on channels-last images: own kernels, vectorised over channels, one output row at a time per
-// thread, sums in f32 (f64 for f64). The gradients gather: each input element sums over the windows that
-// cover it, in a fixed order, so threads never meet and nothing is cleared first.
+// Pooling on channels-last images, vectorised over channels; one thread computes an output row. Sums are f32,
+// or f64 for f64. Gradients are gathered: each input element sums over the windows that cover it, in a fixed
+// order, so threads need neither synchronisation nor a cleared output.
 #include <algorithm>
 #include <limits>
 #include <type_traits>
@@ -14,7 +14,7 @@ namespace tandem::cpu::TANDEM_LEVEL {
 
 namespace {
 
-// Channels handled at once; their running values stay in registers or the first cache.
+// Channels per chunk; their running values stay in registers or L1.
 constexpr Index kChunk = 64;
 
 struct Geometry {
@@ -25,12 +25,12 @@ Geometry geometry_of(const Tensor& x, const Tensor& y) {
   return {x.size(0), x.size(1), x.size(2), x.size(3), y.size(1), y.size(2)};
 }
 
-// [first, last) along one axis.
+// Half-open range of positions along one axis.
 struct Range {
   Index first, last;
 };
 
-// Input positions under output position `out`, without padding.
+// Input positions of output position `out`, clipped to the image.
 Range window(Index out, Index kernel, Index stride, Index padding, Index extent) {
   const Index start = out * stride - padding;
   return {std::max<Index>(start, 0), std::min(start + kernel, extent)};
@@ -50,8 +50,7 @@ Range adaptive_covering(Index in, Index in_extent, Index out_extent) {
   return {in * out_extent / in_extent, ((in + 1) * out_extent + in_extent - 1) / in_extent};
 }
 
-// Calls body(row, first channel, channel count) for every row of [0, rows) in chunks of channels, rows in
-// parallel.
+// Calls body(row, first channel, channel count) for all rows in parallel, in chunks of channels.
 template <class Body>
 void for_each_row(Index rows, const Body& body) {
 #pragma omp parallel for schedule(static)
@@ -156,8 +155,8 @@ void max_select(const Geometry& g, const Pool2dOptions& o, const T* x, const Whe
   });
 }
 
-// The usual case: positions in a byte, channels a multiple of 16, f32 arithmetic; a few vectors of channels
-// in registers.
+// The common case: positions in a byte, channels a multiple of 16, f32 arithmetic. A few vectors of channels
+// stay in registers.
 template <class T>
 inline constexpr bool has_vectors_v = !std::is_same_v<T, double>;
 #if defined(TANDEM_SIMD_AVX512)
@@ -255,7 +254,7 @@ void max_backward_vectors(const Geometry& g, const Pool2dOptions& o, const U* dy
   });
 }
 
-// Calls visit(pointer to the positions) with their integer type.
+// Calls visit with a pointer to the positions in their integer type.
 template <class Visit>
 void visit_where(const Tensor& where, Visit&& visit) {
   if (where.dtype() == DType::u8) return visit(where.data<std::uint8_t>());
@@ -266,11 +265,11 @@ void visit_where(const Tensor& where, Visit&& visit) {
 
 // ---- average
 
-// What a sum over the window is multiplied by.
+// The reciprocal of the number of counted elements in the window.
 double average_factor(const Pool2dOptions& o, const Geometry& g, Index oy, Index ox) {
   Index rows = 0, columns = 0;
   if (o.count_include_pad) {
-    // The window may not reach beyond the padding.
+    // The window is clipped to the padded image.
     const Index top = oy * o.stride[0] - o.padding[0], left = ox * o.stride[1] - o.padding[1];
     rows = std::min(top + o.kernel[0], g.height + o.padding[0]) - top;
     columns = std::min(left + o.kernel[1], g.width + o.padding[1]) - left;
@@ -283,7 +282,7 @@ double average_factor(const Pool2dOptions& o, const Geometry& g, Index oy, Index
   return 1.0 / static_cast<double>(rows * columns);
 }
 
-// The windows of one kind of average pooling.
+// Windows of average pooling with a fixed kernel size.
 struct FixedWindows {
   const Geometry& g;
   const Pool2dOptions& o;
@@ -376,7 +375,7 @@ void visit_two(const Tensor& a, const Tensor& b, Visit&& visit) {
 void CpuBackend::max_pool2d(const Tensor& x, const Tensor& y, const Tensor& where,
                             const Pool2dOptions& options) {
   if (y.numel() == 0) return;
-  ensure(x.dtype() == y.dtype(), "max_pool2d", "{} pools to its own dtype, not {}", to_string(x),
+  ensure(x.dtype() == y.dtype(), "max_pool2d", "input {} and output {} differ in dtype", to_string(x),
          to_string(y));
   const Geometry g = geometry_of(x, y);
   visit_floating(x.dtype(), [&](auto tag) {

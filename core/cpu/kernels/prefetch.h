@@ -1,5 +1,4 @@
-// Requests for memory that will be read next, while the processor multiplies: copies into panels, and loads
-// of weights, would otherwise wait for it with the arithmetic idle.
+// Prefetching of the next inputs and weights during multiplication, so that copies into panels do not stall.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +9,7 @@
 
 namespace tandem::cpu::TANDEM_LEVEL {
 
-// Memory that loops will read.
+// A range of memory to prefetch.
 struct Bytes {
   const void* from = nullptr;
   std::size_t count = 0;
@@ -21,7 +20,7 @@ Bytes bytes_of(const S* from, Index count) {
   return {from, static_cast<std::size_t>(std::max<Index>(count, 0)) * sizeof(S)};
 }
 
-// A range of memory in even shares.
+// A range of memory divided into equal shares.
 class Shares {
  public:
   Shares() = default;
@@ -41,9 +40,9 @@ class Shares {
   std::size_t share_ = 0;
 };
 
-// Brings two ranges towards the second cache, one after the other, a step at every turn of the loops that
-// multiply: requests in a burst would keep the loops' own waiting. At most a line a turn; what is left over
-// in the end is not brought.
+// Prefetches two ranges into L2, one after the other, at most one cache line per iteration of the multiplying
+// loop: a burst of requests would delay the loop's own loads. Lines that remain at the end are not
+// prefetched.
 class Prefetch {
  public:
   Prefetch() = default;
@@ -54,7 +53,7 @@ class Prefetch {
     settle();
   }
 
-  // What the next turn asks for.
+  // Address of the next request.
   const void* next() const { return reinterpret_cast<const void*>(now_); }
 
   void turn() {
@@ -62,7 +61,7 @@ class Prefetch {
     now_ += step_;
   }
 
-  // Between loops: goes on with the second range where the first is through, and rests behind it.
+  // Called between loops: switches to the second range after the first, and stops after the second.
   void settle() {
     if (now_ < end_) return;
     if (then_.count == 0) {
@@ -74,7 +73,8 @@ class Prefetch {
 
  private:
   static constexpr std::size_t kLine = 64;
-  static constexpr char kRest[kLine] = {};  // a request for what is not mapped would keep looking for it
+  static constexpr char kRest[kLine] =
+      {};  // target when idle: prefetching an unmapped address causes page walks
   static std::uintptr_t address(Bytes bytes) { return reinterpret_cast<std::uintptr_t>(bytes.from); }
 
   std::uintptr_t now_ = reinterpret_cast<std::uintptr_t>(&kRest), end_ = UINTPTR_MAX;

@@ -1,4 +1,4 @@
-// Random kernels. Element i uses word i % 4 of Philox block i / 4, whatever the dtype and the thread.
+// Random kernels. Element i uses word i % 4 of Philox block i / 4 for any dtype and any number of threads.
 #include <omp.h>
 
 #include <cmath>
@@ -17,11 +17,11 @@ namespace {
 constexpr Index kWords = 4;
 constexpr Index kParallelWords = 4096;
 
-// Calls body(first element, count, words) for runs of at most kBlock elements; runs start at multiples of
+// Calls body(first element, count, words) for runs of at most kBlock elements that start at multiples of
 // four.
 template <class Body>
 void over_words(const RandomKey& key, Index count, Body&& body) {
-  ensure(count <= Index{1} << 34, "random", "{} elements exceed the 2^34 of one key", count);
+  ensure(count <= Index{1} << 34, "random", "{} elements exceed the limit of 2^34 per key", count);
   static_assert(kBlock % (kWords * kPhiloxLanes) == 0);
   const RandomKey at = kernels::resolved(key);
   const Index runs = (count + kBlock - 1) / kBlock;
@@ -35,7 +35,7 @@ void over_words(const RandomKey& key, Index count, Body&& body) {
   }
 }
 
-// Arithmetic in f32, or f64 for f64 tensors; rounded once on store.
+// Generates values in f32 (f64 for f64 tensors) and rounds once on store.
 template <class Body>
 void generate(const RandomKey& key, const Tensor& y, Body&& body) {
   over_words(key, y.numel(), [&](Index first, Index n, const std::uint32_t* words) {
@@ -58,14 +58,14 @@ void CpuBackend::random_uniform(const RandomKey& key, const Tensor& y, double lo
     const T from = static_cast<T>(low), width = static_cast<T>(high - low), bound = static_cast<T>(high);
     for (Index i = 0; i < n; ++i) {
       const T value = from + width * static_cast<T>(to_unit_float(words[i]));
-      // Rounding may reach the upper bound, which is excluded.
+      // Rounding may give the upper bound, which is excluded.
       values[i] = value < bound || !(from < bound) ? value : std::nextafter(bound, from);
     }
   });
 }
 
 void CpuBackend::random_normal(const RandomKey& key, const Tensor& y, double mean, double stddev) {
-  // Box and Muller: words 0 and 1 of a block make elements 0 and 1, words 2 and 3 the others.
+  // Box-Muller: words 0 and 1 of a block give elements 0 and 1, words 2 and 3 the others.
   generate(key, y, [&]<class T>(const std::uint32_t* words, T* values, Index n) {
     for (Index i = 0; i < n; i += 2) {
       const double u = (words[i] + 0.5) * 0x1p-32, v = (words[i + 1] + 0.5) * 0x1p-32;
@@ -77,7 +77,7 @@ void CpuBackend::random_normal(const RandomKey& key, const Tensor& y, double mea
 }
 
 void CpuBackend::dropout(const Tensor& x, const RandomKey& key, double p, const Tensor& y) {
-  // Kept where the 32-bit word is at least p·2^32.
+  // An element is kept if its 32-bit word is at least p·2^32.
   const auto threshold = static_cast<std::uint64_t>(std::llround(p * 0x1p32));
   if (threshold > std::numeric_limits<std::uint32_t>::max()) return fill(y, 0.0);
   const auto least = static_cast<std::uint32_t>(threshold);
@@ -87,7 +87,7 @@ void CpuBackend::dropout(const Tensor& x, const RandomKey& key, double p, const 
       T values[kBlock];
       load_block(x.raw(), x.dtype(), first, values, n);
       for (Index i = 0; i < n; ++i) {
-        const T scaled = values[i] * scale;  // computed always: a branch would be foreseen wrongly
+        const T scaled = values[i] * scale;  // unconditional, because a branch would be mispredicted
         values[i] = words[i] >= least ? scaled : T(0);
       }
       store_block(values, y.raw(), y.dtype(), first, n);

@@ -1,9 +1,9 @@
 // Reductions and cumulative sums.
 //
-// A reduction is cut into tasks (one output, or one run of neighbouring outputs, and one part of what is
-// reduced) and every task into pieces of at most kBlock elements that lie together. A piece is summed in the
-// compute type with many partial sums; pieces are combined in f64 in their order, and parts in theirs. The
-// cut depends on the shape only, so results do not depend on the number of threads.
+// A reduction is split into tasks (one output, or a run of adjacent outputs, and one part of the reduced
+// elements), and a task into contiguous pieces of at most kBlock elements. A piece is summed in the compute
+// type with many partial sums; pieces, then parts, are combined in f64 in order. The split depends only on
+// the shape, so results do not depend on the number of threads.
 #include <omp.h>
 
 #include <array>
@@ -51,7 +51,7 @@ struct ShiftedExp {
   template <class T>
   static T map(T x, T shift) {
     if constexpr (std::is_integral_v<T>)
-      return x;  // never run: logsumexp of integers is refused
+      return x;  // unreachable: logsumexp of integers is rejected
     else
       return math::exp(x - shift);
   }
@@ -66,8 +66,8 @@ struct Additive {
   }
   template <class T>
   static Wide<T> block(const T* x, Index count, T shift) {
-    // Short runs in lanes of their own, so that the partial sums lose less than the result's own rounding;
-    // the lanes are spelled out, for the bits must not depend on what the compiler vectorises.
+    // Short runs in separate lanes keep the error of partial sums below the rounding of the result. Explicit
+    // lanes make the bits independent of the compiler's vectorisation.
     Wide<T> total = 0;
     for (Index start = 0; start < count; start += kRun) {
       const Index end = std::min(count, start + kRun);
@@ -102,14 +102,14 @@ struct Additive {
 };
 
 struct Product {
-  static constexpr Index kRowsPerFlush = 1;  // products of floats leave the range of floats
+  static constexpr Index kRowsPerFlush = 1;  // products of floats overflow the range of floats
   template <class T>
   static Wide<T> identity() {
     return 1;
   }
   template <class T>
   static Wide<T> block(const T* x, Index count, T) {
-    // In order: lanes of their own would leave the range where neighbours cancel.
+    // In order: separate lanes could overflow or underflow where adjacent factors cancel.
     Wide<T> product = 1;
     for (Index i = 0; i < count; ++i) product *= static_cast<Wide<T>>(x[i]);
     return product;
@@ -125,7 +125,7 @@ struct Product {
   }
 };
 
-// The largest mapped value, or the smallest; NaN wins.
+// Maximum or minimum of the mapped values; NaN propagates.
 template <class Map, bool kLargest>
 struct Extremum {
   static constexpr Index kRowsPerFlush = std::numeric_limits<Index>::max();
@@ -197,17 +197,16 @@ struct AxisSet {
   }
 };
 
-// Neighbouring axes of one kind are merged. `inner` elements lie together; they are reduced, or are that many
-// outputs.
+// Adjacent axes of one kind are merged. `inner` contiguous elements are either reduced or separate outputs.
 struct Plan {
   AxisSet kept, reduced;
   Index inner = 1;
   bool inner_reduced = true;
-  // Pieces of one task column; see the head of the file.
-  Index rows_per_piece = 1;  // rows of `inner` elements in a piece
-  Index pieces_per_row = 1;  // inner_reduced: when a row is longer than a block
-  Index columns = 1;         // !inner_reduced: outputs of a task
-  Index last_extent = 1;     // !inner_reduced: rows that lie together
+  // Pieces of a task; see the head of the file.
+  Index rows_per_piece = 1;  // rows of `inner` elements per piece
+  Index pieces_per_row = 1;  // inner_reduced: more than 1 if a row is longer than a block
+  Index columns = 1;         // !inner_reduced: outputs per task
+  Index last_extent = 1;     // !inner_reduced: number of contiguous rows
   Index pieces = 0, parts = 1;
 
   Index outputs() const { return kept.count * (inner_reduced ? 1 : inner); }
@@ -265,7 +264,7 @@ Plan make_plan(const Shape& shape, std::uint32_t axes) {
   return plan;
 }
 
-// ---- running it
+// ---- execution
 
 template <class T>
 const T* fetch(const Tensor& x, Index offset, Index count, T* buffer) {
@@ -428,7 +427,7 @@ void reduce_in(Reduction op, const Plan& plan, const Tensor& x, const Tensor& y,
     case Reduction::min:
       return reduce_with<Extremum<Plain, false>, T>(plan, x, y, accumulate);
     case Reduction::max_abs: {
-      // Of an empty range it is 0, not minus infinity.
+      // The result of an empty range is 0, not minus infinity.
       using W = Wide<T>;
       const Tensor wide = reduce_to_wide<Extremum<Magnitude, true>, T>(plan, x, nullptr);
       return write<W>(wide, y, accumulate, [](W v, Index) { return v < W(0) ? W(0) : v; });
@@ -447,12 +446,13 @@ void reduce_in(Reduction op, const Plan& plan, const Tensor& x, const Tensor& y,
     case Reduction::argmin:
       break;
   }
-  throw InternalError("reduce", fmt::format("reduction {} of {}", static_cast<int>(op), to_string(x)));
+  throw InternalError("reduce",
+                      fmt::format("reduction {} is not defined for {}", static_cast<int>(op), to_string(x)));
 }
 
 // ---- positions of extrema
 
-// x viewed [outer, extent, inner]; the first position of the extremum of each (outer, inner).
+// x viewed as [outer, extent, inner]; the first position of the extremum for each (outer, inner).
 template <class T, bool kLargest>
 void arg_extremum(const Tensor& x, Index outer, Index extent, Index inner, std::int64_t* y) {
   using Kind = Extremum<Plain, kLargest>;
@@ -502,7 +502,7 @@ void cumulative_sum(const Tensor& x, Index outer, Index extent, Index inner, boo
     alignas(64) T in[kBlock], out[kBlock];
     alignas(64) Wide<T> sums[kBlock] = {};
     if (inner == 1) {
-      // One long row: a running sum block by block, from the end when reversed.
+      // One long row: running sum block by block, from the end if reversed.
       for (Index done = 0; done < extent; done += kBlock) {
         const Index n = std::min(kBlock, extent - done);
         const Index at = group * extent + (reverse ? extent - done - n : done);

@@ -1,4 +1,4 @@
-// What forward and backward of recurrent layers share: sizes, lengths, and the operands of their products.
+// Sizes, sequence lengths and product operands, shared by forward and backward of recurrent layers.
 #pragma once
 
 #include "core/cpu/kernels/blocks.h"
@@ -18,12 +18,11 @@ struct RnnSizes {
         outputs(in.weight_hh.size(1)),
         gates(in.weight_hh.size(0)) {}
 
-  // Threads that steps are divided among: short ones stay on the calling thread, which a barrier would cost
-  // more than it gains.
+  // Number of threads for a step; short steps use one thread, because a barrier would cost more.
   int team() const;
 };
 
-// When which row is active. Steps are counted in the order in which they are computed.
+// Active rows per step. Steps are numbered in the order of computation.
 class RnnSteps {
  public:
   RnnSteps(const RnnOptions& options, Index steps)
@@ -33,7 +32,7 @@ class RnnSteps {
 
   Index time(Index step) const { return reverse_ ? steps_ - 1 - step : step; }
   bool active(Index time, Index row) const { return !lengths_ || time < lengths_[row]; }
-  // Whether rows may differ.
+  // Whether row lengths may differ.
   bool ragged() const { return lengths_ != nullptr; }
   bool reverse() const { return reverse_; }
   Index length(Index row) const { return lengths_ ? lengths_[row] : steps_; }
@@ -44,13 +43,14 @@ class RnnSteps {
   const std::int64_t* lengths_;
 };
 
-// The panel that a thread computes as its `i`th in a step. Steps go through them from either end in turn, so
-// that what one step read last, and the second cache still holds, is what the next one reads first.
+// Panel number `i` of a thread in a step. The direction alternates between steps, so that a step starts with
+// the panels that the previous one left in L2.
 inline Index panel_in_turn(Range panels, Index i, Index step) {
   return step % 2 == 0 ? panels.first + i : panels.last - 1 - i;
 }
 
-// What a product reads: rows in its storage type, of which one set is read while the next is written.
+// Double-buffered input rows of a product, in its storage type: one buffer is read while the other is
+// written.
 template <class Products>
 class RnnOperand {
  public:
@@ -70,8 +70,8 @@ class RnnOperand {
   Tensor memory_;
 };
 
-// Has the lines of some values brought into the cache, by the time that a product has been computed: cells
-// read and write short pieces of long rows, which no processor foresees.
+// Prefetches values for the cells during the product. Cells access short pieces of long rows, which hardware
+// prefetchers do not predict.
 template <class T>
 void fetch(const T* values, Index count) {
   constexpr Index kLine = 64 / sizeof(T);
@@ -79,7 +79,7 @@ void fetch(const T* values, Index count) {
   if (count > 0) __builtin_prefetch(values + count - 1);
 }
 
-// At most sixteen values into an array of sixteen, with zeros behind them.
+// Loads at most sixteen values and pads them with zeros to sixteen.
 template <class S, class T>
 [[gnu::always_inline]] inline void load_units(const S* from, T* to, Index count) {
   if constexpr (std::is_same_v<T, float>) {
@@ -89,7 +89,7 @@ template <class S, class T>
   }
 }
 
-// The first `count` of sixteen values.
+// Stores the first `count` of sixteen values.
 template <class T, class S>
 [[gnu::always_inline]] inline void store_units(const T* from, S* to, Index count) {
   if constexpr (std::is_same_v<T, float>) {
@@ -103,8 +103,7 @@ template <class T, class S>
   }
 }
 
-// `x` has sixteen values, of which the first `count` are stored, rounded to S, and go to an operand as
-// stored.
+// Rounds sixteen values to S, stores the first `count`, and copies the rounded values to an operand.
 template <class S, class Storage, class T>
 [[gnu::always_inline]] inline void store_rounded(const T* x, S* stored, Storage* operand, Index count) {
   T held[kLanes];
@@ -113,14 +112,14 @@ template <class S, class Storage, class T>
   store_units(held, operand, count);
 }
 
-// Steps [first, last) of a layer: what forward does, and backward again where it recomputes. The states
-// before them come in, those after them go out.
+// Steps [first, last) of a layer, computed by forward, or by backward when it recomputes. h and c hold the
+// states before the steps on entry and those after them on return.
 struct RnnRange {
   Index first, last;
-  Tensor h, c;           // [N,P] in the dtype of x, [N,H] of the arithmetic type; read and written
-  Tensor y;              // [T,N,P] or absent
-  Tensor gates, states;  // as host_reserve's but of the steps of this range in the order of time; or absent
-  Tensor segments;       // [⌈T/kRnnSegment⌉,N,H] or absent: takes c before each segment
+  Tensor h, c;           // [N,P] in the dtype of x, [N,H] in the arithmetic type; read and written
+  Tensor y;              // [T,N,P], optional
+  Tensor gates, states;  // as in host_reserve, but only the steps of this range in time order; optional
+  Tensor segments;       // [⌈T/kRnnSegment⌉,N,H], optional: c before each segment
 };
 
 void rnn_steps(const RnnOptions& options, const RnnInputs& in, const RnnRange& range);

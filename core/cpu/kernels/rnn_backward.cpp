@@ -1,5 +1,5 @@
-// Recurrent layers, backward: step by step only what must be, a product of the gates' gradients with the
-// recurrent weights; then the gradients of weights and inputs as products over all steps at once.
+// Recurrent layers, backward. The sequential part is one product per step of the gate gradients with the
+// recurrent weights. Gradients of weights and inputs are products over all steps afterwards.
 #include <omp.h>
 
 #include <optional>
@@ -54,14 +54,14 @@ class StepsBack {
   }
 
  private:
-  // What the steps of a range leave for the products over all of them, in the order of time.
+  // Data of a range of steps for the products over all steps, in time order.
   struct Kept {
     Index first_time = 0;
-    Tensor gates, states;  // of forward
-    Tensor c;              // lstm: before the first step; or absent: zeros
-    Tensor da;             // [steps,N,G·H], of the inputs' part
-    Tensor dq;             // gru: of the recurrent part; else da
-    Tensor dh, u;          // projected: [steps,N,P] and [steps,N,H]
+    Tensor gates, states;  // from forward
+    Tensor c;              // lstm: before the first step; undefined: zeros
+    Tensor da;             // [steps,N,G·H], input part
+    Tensor dq;             // gru: recurrent part; otherwise equal to da
+    Tensor dh, u;          // with projection: [steps,N,P] and [steps,N,H]
   };
 
   bool wanted(RnnInput input) const { return args_.gradients[input].tensor.defined(); }
@@ -87,7 +87,7 @@ class StepsBack {
     write_gradients(backend(), args_, {first, last, kept.da, kept.dq, first_, kept.dh, kept.u});
   }
 
-  // Gates and states of a range: as they were kept, or computed anew.
+  // Gates and states of a range, saved by forward or recomputed.
   Kept forward_again(Index first, Index last) {
     const Index count = last - first;
     Kept kept{.first_time = steps_.reverse() ? n_.steps - last : first,
@@ -108,13 +108,13 @@ class StepsBack {
     return kept;
   }
 
-  // Whether a row computes this step from h0, or has not begun yet.
+  // Whether the row's first step is this one or a later one.
   bool begins(Index time, Index row) const {
     return steps_.reverse() ? time >= steps_.length(row) - 1 : time == 0;
   }
 
-  // h that a step of a row starts from, as the product read it: h0 also where a reversed row has yet to
-  // begin. Of rows that have ended anything.
+  // The h that the product of a step read; h0 also for a reversed row that has not begun. Undefined for
+  // finished rows.
   void h_before(Index step, Index row, S* to) const {
     const Tensor& h0 = args_.in.h0;
     if (step == 0 || (steps_.reverse() && !steps_.active(steps_.time(step - 1), row))) {
@@ -167,7 +167,7 @@ class StepsBack {
     return (time - kept.first_time) * n_.rows + row;
   }
 
-  // What the cells of some units will read and write.
+  // Prefetches the operands of the cells of some units.
   void fetch_cells(Index step, Range units, const Kept& kept) const {
     const Index time = steps_.time(step);
     for (Index row = 0; row < n_.rows; ++row) {
@@ -183,7 +183,7 @@ class StepsBack {
     }
   }
 
-  // The gradient of some outputs h of a row, from the product (`sums`), the step itself and what passes by.
+  // Gradient of outputs h of a row: the product (`sums`), the gradient of this step, and `carry_`.
   void hidden(Index step, Range outputs, Index row, T* sums, const Kept& kept) {
     const Index time = steps_.time(step), count = outputs.count();
     T* carry = carry_.data<T>() + row * n_.outputs + outputs.first;
@@ -216,7 +216,7 @@ class StepsBack {
     }
   }
 
-  // The gates of some units of a row; `dy` is the gradient of what the cell gives.
+  // Gate gradients of some units of a row; `dy` is the gradient of the cell's output.
   void cells(Index step, Range units, Index row, const T* dy, const Kept& kept) {
     const Index time = steps_.time(step), at = kept_at(time, row, kept);
     if (!steps_.active(time, row)) {
@@ -235,7 +235,7 @@ class StepsBack {
       cell(step, time, at, row, u, std::min<Index>(kLanes, units.last - u), dy + (u - units.first), kept);
   }
 
-  // Sixteen units or fewer.
+  // Computes up to sixteen units.
   void cell(Index step, Index time, Index at, Index row, Index first, Index count, const T* dy,
             const Kept& kept) {
     T gate[4][kLanes], state[kLanes], before[kLanes], dstate[kLanes], d[kLanes], da[4][kLanes], dq[kLanes],
@@ -278,7 +278,7 @@ class StepsBack {
     }
   }
 
-  // c or h of some units before a step; zeros where there is none.
+  // c or h of some units before a step, or zeros.
   void state_before(Index step, Index time, Index row, Index first, Index count, const Kept& kept,
                     T* to) const {
     if constexpr (Cell::kCellState) {
@@ -302,7 +302,7 @@ class StepsBack {
     return time >= kept.first_time && time < kept.first_time + kept.da.size(0);
   }
 
-  // da and dq as the products over all steps, the next step and the weights' product with h0 read them.
+  // Stores da and dq for the products over all steps, the next step, and the product with h0.
   void store_gradients(Index step, Index time, Index at, Index row, Index first, Index count,
                        const T (&da)[4][kLanes], const T* dq, const Kept& kept) {
     const bool begins = first_.defined() && this->begins(time, row);
@@ -317,7 +317,7 @@ class StepsBack {
     }
   }
 
-  // The states at the start.
+  // Gradients of the initial states.
   void finish() {
     if (wanted(kH0)) {
       const Tensor sums = workspace({n_.rows * hidden_.out_step()}, dtype_of<T>());
@@ -343,10 +343,10 @@ class StepsBack {
   RnnOperand<Products> gates_;  // dq of the step, [N,G·H]
   std::optional<Products> projection_;
   std::optional<RnnOperand<Products>> dh_;
-  Tensor carry_;          // of h, past the product: [N,P]
-  Tensor dc_;             // of c: [N,H]
-  Tensor first_;          // dq of the step at which each row began
-  bool pending_ = false;  // whether gates_ holds a later step's
+  Tensor carry_;          // gradient of h that bypasses the product: [N,P]
+  Tensor dc_;             // gradient of c: [N,H]
+  Tensor first_;          // dq of the first step of each row
+  bool pending_ = false;  // whether gates_ holds the dq of a later step
 };
 
 }  // namespace

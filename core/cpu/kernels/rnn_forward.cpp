@@ -1,6 +1,6 @@
-// Recurrent layers, forward: one product for the inputs of all steps, then for each step a product of the
-// hidden state with the packed recurrent weights, whose sums the cell takes up while they are in the first
-// cache. A thread owns the same units in every step, so that its part of the weights stays close to it.
+// Recurrent layers, forward. One product computes the inputs of all steps; each step multiplies the hidden
+// state by the packed recurrent weights, and the cell reads the sums from L1. A thread computes the same
+// units in every step, so its part of the weights stays in its caches.
 #include <omp.h>
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace tandem::cpu::TANDEM_LEVEL {
 
-// A barrier costs about what this many multiplications do.
+// A barrier costs about as much as this many multiplications.
 constexpr Index kParallelStep = 64 * 1024;
 
 int RnnSizes::team() const { return rows * gates * outputs < kParallelStep ? 1 : threads(); }
@@ -23,7 +23,7 @@ Tensor workspace(const Shape& shape, DType dtype) {
   return Tensor::empty(shape, {.dtype = dtype, .kind = MemoryKind::workspace});
 }
 
-// b_ih + b_hh, but of n of gru, whose recurrent part stays apart; absent where both are.
+// b_ih + b_hh, except for gate n of gru, whose recurrent bias stays separate; undefined if both are.
 template <class T>
 Tensor input_bias(const RnnInputs& in, RnnCell cell, Index units) {
   if (!in.bias_hh.defined()) return in.bias_ih;
@@ -98,7 +98,7 @@ class Steps {
   }
 
  private:
-  // Positions of a row at a step: in what is kept per step of the range, and in y.
+  // Row indices at a step: in y, and in the data kept for the range.
   struct At {
     Index time, kept;
   };
@@ -116,7 +116,7 @@ class Steps {
     }
   }
 
-  // h of some outputs of a row, as y has it and the next step reads it.
+  // Stores h of some outputs of a row to y and to the operand of the next step.
   void store_h(Index step, Index row, Index first, Index count, const T* h) {
     S stored[kLanes];
     S* y = range_.y.defined() ? range_.y.data<S>() + (steps_.time(step) * n_.rows + row) * n_.outputs + first
@@ -130,7 +130,7 @@ class Steps {
     std::copy_n(h_.row(step, row) + outputs.first, outputs.count(), h_.row(step + 1, row) + outputs.first);
   }
 
-  // What the cells of some units will read and write.
+  // Prefetches the operands of the cells of some units.
   void fetch_cells(Index step, Range units) const {
     for (Index row = 0; row < n_.rows; ++row) {
       const Index kept = at(step, row).kept, first = kept * n_.gates + units.first;
@@ -141,7 +141,7 @@ class Steps {
     }
   }
 
-  // The units of a row: `sums` are its products, gate by gate.
+  // Computes the units of a row; `sums` holds the products gate by gate.
   void cells(Index step, Range units, Index row, const T* sums) {
     const At at = this->at(step, row);
     T* c = Cell::kCellState ? range_.c.data<T>() + row * n_.units : nullptr;
@@ -163,7 +163,7 @@ class Steps {
       cell(step, at, row, u, std::min<Index>(kLanes, units.last - u), sums + (u - units.first), c);
   }
 
-  // Sixteen units or fewer.
+  // Computes up to sixteen units.
   void cell(Index step, const At& at, Index row, Index first, Index count, const T* sums, T* c) {
     T a[4][kLanes], q[4][kLanes], state[kLanes], y[kLanes], gate[4][kLanes];
     const T* inputs = inputs_.data<T>() + at.kept * n_.gates + first;
@@ -224,11 +224,11 @@ class Steps {
   std::optional<Products> projection_;
   std::optional<RnnOperand<Products>> u_;
   const Index first_time_;
-  Tensor inputs_;  // what x and the biases give to the gates, [steps of the range, N, G·H]
+  Tensor inputs_;  // contribution of x and the biases to the gates, [steps of the range, N, G·H]
   const T* q_bias_ = nullptr;
 };
 
-// A state as it comes in, or zeros, in memory of its own.
+// Copies an initial state, or zeros, to new memory.
 void start_state(const Tensor& from, const Tensor& to) {
   if (from.defined()) {
     backend().copy_bytes(from, to);

@@ -1,7 +1,7 @@
-// Products of few rows with one matrix, again and again: out[n][c] = Σ_k a[n][k]·w[k][c]. The matrix is
-// packed once into panels of columns, whose sums stay in registers; a thread computes whole panels, so
-// results do not depend on how many there are. Sums run over k in order, in the arithmetic type; bf16 is
-// multiplied in pairs where an instruction does that (simd.h).
+// Repeated products of few rows with one matrix: out[n][c] = Σ_k a[n][k]·w[k][c]. The matrix is packed once
+// into panels of columns, whose sums stay in registers. A thread computes whole panels, so results do not
+// depend on the number of threads. Sums run over k in order, in the arithmetic type; bf16 is multiplied in
+// pairs if the CPU can (simd.h).
 #pragma once
 
 #include <algorithm>
@@ -15,13 +15,13 @@
 
 namespace tandem::cpu::TANDEM_LEVEL {
 
-// Where the columns of the product lie in a row-major matrix of weights [rows, columns].
+// Position of the product's columns in a row-major matrix of weights [rows, columns].
 enum class Columns : std::uint8_t {
-  rows,     // column c is row c of the matrix: a·wᵀ; gates side by side, see RowProducts
-  columns,  // column c is column c of it: a·w
+  rows,     // column c is row c of the matrix: a·wᵀ; gates are adjacent, see RowProducts
+  columns,  // column c is column c of the matrix: a·w
 };
 
-// How operands and panels lie in memory, and what is multiplied at once: kDepth neighbours along k.
+// Storage of operands and panels; kDepth neighbours along k are multiplied at once.
 struct FloatRows {
   using Storage = float;
   static constexpr Index kDepth = 1;
@@ -37,7 +37,8 @@ struct PairRows {
   using Storage = BFloat16;
   static constexpr Index kDepth = 2;
   static Pairs load(const BFloat16* p) {
-    return load_pairs(reinterpret_cast<const std::uint32_t*>(p));  // an intrinsic, to which types are bytes
+    return load_pairs(
+        reinterpret_cast<const std::uint32_t*>(p));  // the intrinsic reads bytes, so types do not alias
   }
   static Pairs broadcast(const BFloat16* p) {
     std::uint32_t pair;
@@ -54,7 +55,7 @@ struct PairRows {
 namespace detail {
 
 #if defined(TANDEM_SIMD_AVX512)
-inline constexpr int kMostVectors = 4;  // of columns that a tile is wide
+inline constexpr int kMostVectors = 4;  // vectors of columns per tile
 inline constexpr int kSumRegisters = 24;
 #elif defined(TANDEM_SIMD_AVX2)
 inline constexpr int kMostVectors = 1;
@@ -64,12 +65,10 @@ inline constexpr int kMostVectors = 1;
 inline constexpr int kSumRegisters = 2;
 #endif
 
-// Bytes of a panel that all rows are multiplied with before the next ones are read: they stay in the first
-// cache.
+// Bytes of a panel that multiply all rows before the next bytes are read; they stay in L1.
 inline constexpr Index kHotBytes = 16 * 1024;
 
-// R rows by V·16 columns. `depth` counts elements of kDepth; unless they are the first, sums go on from
-// `out`.
+// R rows by V·16 columns. `depth` counts elements of kDepth. Unless `first`, sums continue from `out`.
 template <class P, int R, int V>
 void row_tile(Index depth, const typename P::Storage* a, Index a_step, const typename P::Storage* w,
               float* out, Index out_step, bool first) {
@@ -103,7 +102,7 @@ template <class P>
 using RowTile = void (*)(Index, const typename P::Storage*, Index, const typename P::Storage*, float*, Index,
                          bool);
 
-// Tiles of 1, 2, … rows, as many as leave registers for V columns and a factor.
+// Tiles of 1, 2, … rows, up to the number that leaves registers for V columns and a factor.
 template <class P, int V>
 constexpr auto row_tiles() {
   constexpr int kRows = kSumRegisters / V;
@@ -113,8 +112,8 @@ constexpr auto row_tiles() {
   (std::make_index_sequence<static_cast<std::size_t>(kRows)>());
 }
 
-// All rows, in even shares: a tile of few rows waits for its sums. Where there are several shares, each part
-// of the panel serves all of them before the next one is read; sums run over k in order all the same.
+// All rows in equal shares, because tiles of few rows are bound by latency. With several shares, each part of
+// the panel multiplies all of them before the next part is read; sums still run over k in order.
 template <class P, int V>
 void multiply_rows(Index depth, Index rows, const typename P::Storage* a, Index a_step,
                    const typename P::Storage* w, float* out, Index out_step) {
@@ -136,15 +135,15 @@ void multiply_rows(Index depth, Index rows, const typename P::Storage* a, Index 
 
 }  // namespace detail
 
-// The packed matrix. Columns come in `gates` equally long runs, of which a panel holds the same `width()`
-// columns of each: out[n·step + gate·gate_step() + c].
+// The packed matrix. Columns form `gates` runs of equal length; a panel holds the same `width()` columns of
+// each: out[n·step + gate·gate_step() + c].
 template <class P>
 class RowProducts {
  public:
   using Value = float;
   using Storage = typename P::Storage;
 
-  // `weights` as S, row-major, of `depth`·`columns` elements with `columns` in all gates together.
+  // `weights`: row-major, stored as S, with `depth`·`columns` elements; `columns` counts those of all gates.
   template <class S>
   RowProducts(const S* weights, Index depth, Index columns, Index gates, Columns order, int team)
       : depth_((depth + P::kDepth - 1) / P::kDepth),
@@ -163,11 +162,11 @@ class RowProducts {
   Index panels() const { return panels_; }
   Index width() const { return vectors_ * kLanes; }
   Index gate_step() const { return width(); }
-  // Storage elements of a row of the operand; those past the depth are 0.
+  // Storage elements per operand row; those beyond the depth are 0.
   Index operand_step() const { return depth_ * P::kDepth; }
-  // Floats of a row of the result.
+  // Floats per result row.
   Index out_step() const { return gates_ * width(); }
-  // Columns of a gate that a panel has.
+  // Columns per gate of a panel.
   Range columns(Index panel) const { return {panel * width(), std::min(run_, (panel + 1) * width())}; }
 
   // a [rows][operand_step()], out [rows][out_step()].
@@ -195,8 +194,8 @@ class RowProducts {
     }
     call.template operator()<1>();
   }
-  // That keeps the busiest of `team` threads shortest, nearly so: of widths within a twentieth the widest,
-  // whose tiles load less for a product.
+  // The width that minimises the work of the busiest of `team` threads. Among widths within 5%, the widest
+  // wins, because its tiles load less per product.
   static Index best_width(Index run, int team) {
     const auto busiest = [&](Index v) { return (run + v * kLanes * team - 1) / (v * kLanes * team) * v; };
     Index best = 1;
@@ -207,14 +206,14 @@ class RowProducts {
   }
   Index panel_size() const { return operand_step() * gates_ * vectors_ * kLanes; }
 
-  // [tile][element][column]; an element holds the kDepth neighbours along k.
+  // Packs as [tile][element][column]; an element holds kDepth neighbours along k.
   template <class S>
   void pack(const S* weights, Index depth, Index columns, Columns order, Index panel, Storage* to) const {
     const Index all = gates_ * vectors_;
     for (Index v = 0; v < all;) {
       const int n = tile_width(all - v);
       for (int i = 0; i < n; ++i) {
-        // Vector v + i: 16 columns of one gate.
+        // Vector v + i holds 16 columns of one gate.
         const Index gate = gates_ > 1 ? v + i : 0;
         const Index first = panel * width() + (gates_ > 1 ? 0 : (v + i) * kLanes);
         const Index count = std::clamp<Index>(run_ - first, 0, kLanes);
@@ -230,10 +229,10 @@ class RowProducts {
     }
   }
 
-  // What lies side by side for one lane.
+  // Adjacent values of one lane.
   using Element = std::array<Storage, P::kDepth>;
 
-  // to[k][lane] = from[lane][k], in blocks that stay in the first cache.
+  // to[k][lane] = from[lane][k], in blocks that fit in L1.
   template <class S>
   void turn(const S* from, Index depth, Index count, Storage* to, Index step) const {
     constexpr Index kRun = kLanes * P::kDepth;
@@ -277,12 +276,12 @@ class RowProducts {
     }
   }
 
-  Index depth_;  // in elements
+  Index depth_;  // in units of kDepth
   Index run_, gates_, vectors_, panels_;
   Tensor memory_;
 };
 
-// f64, by Eigen: one panel, the matrix as it lies.
+// f64 products by Eigen: one panel, the unpacked matrix.
 class DoubleRowProducts {
  public:
   using Value = double;
@@ -310,7 +309,7 @@ class DoubleRowProducts {
   Columns order_;
 };
 
-// The products for weights stored as S.
+// The product class for weights stored as S.
 template <class S>
 struct RowProductsOf {
   using type = RowProducts<FloatRows>;

@@ -1,8 +1,8 @@
-// Strided copies: permutations, slices, padding, concatenation, broadcasting and flips are all one kernel.
+// Strided copies. One kernel implements permutations, slices, padding, concatenation, broadcasting and flips.
 //
-// A copy is planned as a stack of axes: extents of 1 are dropped, axes are sorted so that the innermost one
-// writes consecutive elements, and neighbours that are contiguous on both sides merge. What remains is walked
-// as blocks of a 2-D plane (row axis, column axis), each done by the fastest loop its strides allow.
+// A copy is planned as a list of axes: extents of 1 are dropped, axes are sorted so that the innermost one
+// writes consecutive elements, and axes contiguous on both sides merge. The last two axes form a plane (row
+// axis, column axis), processed in blocks by the fastest loop for its strides.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -16,15 +16,15 @@ namespace tandem::cpu::TANDEM_LEVEL {
 
 namespace {
 
-constexpr Index kParallelBytes = Index{1} << 17;  // below this the team costs more than it saves
-constexpr Index kBlockElements = Index{1} << 15;  // of one unit of work
-constexpr Index kTransposed = 64 * 64;            // of one unit of a transposition
+constexpr Index kParallelBytes = Index{1} << 17;  // below this, threads cost more than they save
+constexpr Index kBlockElements = Index{1} << 15;  // elements per unit of work
+constexpr Index kTransposed = 64 * 64;            // elements per unit of a transposition
 
 struct Axis {
   Index extent = 1, from = 0, to = 0;  // strides in elements
 };
 
-// Axes from outermost to innermost; the last two make up the plane.
+// Axes from outermost to innermost; the last two form the plane.
 struct Plan {
   std::array<Axis, kMaxRank + 1> axes{};
   int rank = 0;
@@ -35,7 +35,7 @@ struct Plan {
   bool transposes() const { return row().from == 1 && column().to == 1 && column().from != 1; }
 };
 
-// Axes i and i+1 become one where they are contiguous on both sides.
+// Merges axes i and i+1 if they are contiguous on both sides.
 void merge_axes(Plan& plan) {
   int last = 0;
   for (int i = 1; i < plan.rank; ++i) {
@@ -60,12 +60,12 @@ Plan make_plan(const StridedView& from, const StridedView& to, const Shape& exte
   std::stable_sort(plan.axes.begin(), plan.axes.begin() + plan.rank,
                    [](const Axis& a, const Axis& b) { return std::abs(a.to) > std::abs(b.to); });
   merge_axes(plan);
-  while (plan.rank < 2) {  // a plane needs two axes
+  while (plan.rank < 2) {  // a plane has two axes
     std::copy_backward(plan.axes.begin(), plan.axes.begin() + plan.rank, plan.axes.begin() + plan.rank + 1);
     plan.axes[0] = {};
     ++plan.rank;
   }
-  if (plan.column().from != 1 && plan.column().to == 1) {  // a transposition: read along the rows
+  if (plan.column().from != 1 && plan.column().to == 1) {  // transposition: read along the rows
     for (int i = 0; i < plan.rank - 1; ++i) {
       if (plan.axes[i].from == 1)
         std::rotate(plan.axes.begin() + i, plan.axes.begin() + i + 1, plan.axes.begin() + plan.rank - 1);
@@ -80,13 +80,13 @@ struct Block {
   Axis row, column;  // strides only
 };
 
-// Calls kernel(block, from, to) for every block of the plan, in parallel when the copy is large.
+// Calls kernel(block, from, to) for every block of the plan, in parallel for large copies.
 template <class Kernel>
 void for_each_block(const Plan& plan, Index bytes, const Kernel& kernel) {
   const Axis row = plan.row(), column = plan.column();
   Index block_columns = std::min(column.extent, kBlockElements);
   Index block_rows = std::min(row.extent, std::max<Index>(1, kBlockElements / block_columns));
-  if (plan.transposes()) {  // square, as far as the extents allow
+  if (plan.transposes()) {  // nearly square
     block_columns = std::min(column.extent, std::max(kTransposed / row.extent, Index{64}));
     block_rows = std::min(row.extent, std::max(kTransposed / column.extent, Index{64}));
   }
@@ -124,7 +124,7 @@ struct Tile {
 
   template <int kStep, std::size_t... kLane>
   static void exchange(Register& a, Register& b, std::index_sequence<kLane...>) {
-    // Lanes 0…N-1 name a, N…2N-1 name b.
+    // Indices 0…N-1 select from a, N…2N-1 from b.
     const Register upper = __builtin_shufflevector(a, b, (kLane & kStep ? N + kLane - kStep : kLane)...);
     b = __builtin_shufflevector(a, b, (kLane & kStep ? N + kLane : kLane + kStep)...);
     a = upper;
@@ -149,7 +149,7 @@ struct Tile {
   }
 };
 
-// Rows are consecutive in x, columns are consecutive in y.
+// Rows are contiguous in x, columns in y.
 template <class T>
 void transpose_block(const Block& block, const T* x, T* y) {
   constexpr int kTile = 16;
@@ -175,7 +175,7 @@ void copy_narrow_rows(const Block& block, const T* x, T* y) {
     std::memcpy(y + r * block.row.to, x + r * block.row.from, kColumns * sizeof(T));
 }
 
-// Both sides consecutive along columns.
+// Columns are contiguous in x and y.
 template <class T>
 void copy_rows(const Block& block, const T* x, T* y) {
   switch (block.columns) {
@@ -266,7 +266,8 @@ void CpuBackend::strided_copy(const Tensor& x, const StridedView& from, const Te
   const Plan plan = make_plan(from, to, extents);
   const Index bytes = extents.numel() * static_cast<Index>(size_of(y.dtype()));
   if (accumulate) return add_elements(plan, bytes, x, y);
-  ensure(x.dtype() == y.dtype(), "strided_copy", "copies {} into {}", name_of(x.dtype()), name_of(y.dtype()));
+  ensure(x.dtype() == y.dtype(), "strided_copy", "source {} and destination {} differ in dtype",
+         name_of(x.dtype()), name_of(y.dtype()));
   switch (size_of(y.dtype())) {
     case 1:
       return copy_elements<std::uint8_t>(plan, bytes, x.raw(), y.raw());

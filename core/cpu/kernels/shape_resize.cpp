@@ -1,9 +1,9 @@
-// Resizing of channels-last images. Source coordinates are those of PyTorch's interpolate: nearest takes
-// floor(i · r) in f32; bilinear maps i to i·(in-1)/(out-1) when corners are aligned and to
-// max(0, (i+½)·r - ½) otherwise. r is in/out, or 1/scale where a scale is given.
+// Resizing of channels-last images. Source coordinates equal those of PyTorch's interpolate: nearest takes
+// floor(i · r) in f32; bilinear maps i to i·(in-1)/(out-1) with aligned corners and to max(0, (i+½)·r - ½)
+// otherwise. r is in/out, or 1/scale if a scale is given.
 //
-// Backward is parallel over rows of the input gradient: each gathers the output rows that read it, in
-// ascending order, so the sums have one order whatever the thread count.
+// Backward is parallel over rows of the input gradient. Each row sums over the output rows that read it in
+// ascending order, so results do not depend on the number of threads.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -26,13 +26,13 @@ struct Tap {
   C weight = 0;
 };
 
-// Pixels of the image for one of the result.
+// Input pixels per output pixel.
 template <class C>
 C ratio(Index in, Index out, double scale) {
   return scale > 0.0 ? static_cast<C>(1.0 / scale) : static_cast<C>(in) / static_cast<C>(out);
 }
 
-// Along `axis`, 0: height.
+// Taps along `axis`; 0 is height.
 template <class C>
 std::vector<Tap<C>> taps(Index in, Index out, const ResizeOptions& options, int axis) {
   const double scale = options.scale[static_cast<std::size_t>(axis)];
@@ -65,8 +65,8 @@ Extents extents_of(const Tensor& in, const Tensor& out) {
   return {in.size(0), in.size(1), in.size(2), out.size(1), out.size(2), in.size(3)};
 }
 
-// Two rows of an image as compute values: in place where they are stored so, else widened, and kept for the
-// next line, which often reads them again.
+// Two rows of an image as compute values: in place if stored so, else widened. Converted rows are kept,
+// because the next output row often reads them again.
 template <class C, class X>
 class RowPair {
  public:
@@ -103,7 +103,7 @@ class RowPair {
   std::array<const X*, 2> of_{};
 };
 
-// Calls compute(C*) for a row of `width` elements that is stored as Y.
+// Calls compute(C*) for a row of `width` elements and stores it as Y.
 template <class C, class Y, class Compute>
 void write_row(Y* to, std::vector<C>& held, Index width, const Compute& compute) {
   if constexpr (std::is_same_v<C, Y>) {
@@ -158,7 +158,7 @@ void resize(const X* x, Y* y, const Extents& e, const ResizeOptions& options) {
   }
 }
 
-// sum [in_width·channels] += weight · one row of output gradients, spread over the columns it was read from.
+// sum [in_width·channels] += weight · one row of output gradients, scattered to the columns it was read from.
 template <class C>
 void spread_row(const C* dy, C weight, const std::vector<Tap<C>>& columns, Index channels, C* sum) {
   for (std::size_t j = 0; j < columns.size(); ++j, dy += channels) {
@@ -185,7 +185,7 @@ void resize_backward(const Y* dy, X* dx, const Extents& e, const ResizeOptions& 
     for (Index line = 0; line < e.images * e.in_height; ++line) {
       const Index image = line / e.in_height, row = line % e.in_height;
       std::fill(sum.begin(), sum.end(), C(0));
-      // `near` and `far` ascend with the output row, so the readers of a row are a range.
+      // `near` and `far` ascend with the output row, so the readers of an input row form a range.
       const auto first =
           std::partition_point(rows.begin(), rows.end(), [&](const Tap<C>& t) { return t.far < row; });
       for (auto tap = first; tap != rows.end() && tap->near <= row; ++tap) {

@@ -1,6 +1,6 @@
-// Shares of a kernel's work, as many for each thread of the team. Each thread of the team begins with its
-// own, and then takes what others have not begun: one that has lost its core to another process leaves its
-// shares to those that have theirs. Which thread works on a share must not matter to results.
+// Dynamic scheduling of a kernel's work in several shares per thread. A thread first takes its own shares,
+// then unstarted shares of others, so that a preempted thread does not delay the team. Results must not
+// depend on which thread computes a share.
 #pragma once
 
 #include <omp.h>
@@ -18,17 +18,17 @@ inline constexpr Index kSharesOfThread = 4;
 
 inline Index shares_of(int team) { return team == 1 ? 1 : kSharesOfThread * team; }
 
-// The same where each share has `floats` sums of its own: as many as 1 MiB holds, but one for each thread.
+// Number of shares with `floats` sums each: at most 1 MiB of sums, at least one share per thread.
 inline Index shares_of_sums(int team, Index floats) {
   constexpr Index kFloats = Index{1} << 18;
   return team == 1 ? 1 : std::clamp<Index>(kFloats / floats / team, 1, kSharesOfThread) * team;
 }
 
-// begin(thread) is called once in each thread that has work, and returns what is then called with each of its
-// shares of [0, shares). Throws what one of them threw.
+// Each thread that has work calls begin(thread) once and calls the returned function with each of its shares
+// of [0, shares). Rethrows the exception of a thread.
 template <class Begin>
 void over_shares(int team, Index shares, Begin&& begin) {
-  constexpr Index kLine = 8;  // a cache line for each thread's count
+  constexpr Index kLine = 8;  // one cache line per thread's counter
   const Tensor memory = Tensor::empty({team * kLine}, {.dtype = DType::i64, .kind = MemoryKind::workspace});
   auto* const begun = memory.data<std::int64_t>();
   std::fill_n(begun, team * kLine, 0);

@@ -1,8 +1,8 @@
-// Sixteen floats at a time, with loads from and stores to every floating storage type but f64.
+// Vectors of sixteen floats, with loads from and stores to every floating storage type but f64.
 //
 // One interface over AVX-512, AVX2 with F16C and FMA, and plain C++, chosen at compile time. Conversions
-// round to nearest even, keep 16-bit subnormals, and turn every NaN into a quiet one. `bits` arguments and
-// results hold lane i in bit i.
+// round to nearest even, keep 16-bit subnormals, and turn every NaN into a quiet one. In `bits` arguments and
+// results bit i is lane i.
 #pragma once
 
 #include <algorithm>
@@ -24,12 +24,12 @@ namespace tandem::cpu::TANDEM_LEVEL {
 
 inline constexpr int kLanes = 16;
 
-// Adding it rounds numbers below 2^22 to whole ones. What it adds beyond 1.5·2^23 is the bias of exponents.
+// Adding 1.5·2^23 rounds numbers below 2^22 to integers; 127 is the exponent bias.
 inline constexpr float kBias = 12582912.0f + 127.0f;
 
 #if defined(TANDEM_SIMD_AVX512) || defined(TANDEM_SIMD_AVX2)
 namespace detail {
-// Of both halves, then of halves of the result.
+// Adds both halves, then the halves of the result, and so on.
 inline float sum(__m256 low, __m256 high) {
   const __m256 eight = _mm256_add_ps(low, high);
   const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
@@ -57,7 +57,7 @@ inline Vec operator+(Vec a, Vec b) { return {_mm512_add_ps(a.v, b.v)}; }
 inline Vec operator-(Vec a, Vec b) { return {_mm512_sub_ps(a.v, b.v)}; }
 inline Vec operator*(Vec a, Vec b) { return {_mm512_mul_ps(a.v, b.v)}; }
 inline Vec fma(Vec a, Vec b, Vec c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
-// b where either is NaN.
+// Returns b if either is NaN.
 inline Vec max(Vec a, Vec b) { return {_mm512_maskz_max_ps(0xffff, a.v, b.v)}; }
 inline std::uint32_t positive(Vec a) { return _mm512_cmp_ps_mask(a.v, _mm512_setzero_ps(), _CMP_GT_OQ); }
 inline Vec keep(std::uint32_t bits, Vec a) {
@@ -67,27 +67,27 @@ inline Vec keep(std::uint32_t bits, Vec a) {
 struct Mask {
   __mmask16 m;
 };
-// Where a > b, or a is NaN.
+// a > b, or a is NaN.
 inline Mask exceeds(Vec a, Vec b) {
   return {static_cast<__mmask16>(_mm512_cmp_ps_mask(a.v, b.v, _CMP_GT_OQ) |
                                  _mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q))};
 }
-// Where sixteen bytes at p are `byte`.
+// Lanes whose byte at p equals `byte`.
 inline Mask equal_bytes(const std::uint8_t* p, std::uint8_t byte) {
   const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return {_mm_cmpeq_epi8_mask(bytes, _mm_set1_epi8(static_cast<char>(byte)))};
 }
-// a where the mask is set, b elsewhere.
+// a where the mask is set, else b.
 inline Vec select(Mask mask, Vec a, Vec b) { return {_mm512_mask_mov_ps(b.v, mask.m, a.v)}; }
-// Whole numbers from 0 to 255, as bytes.
+// Stores integers from 0 to 255 as bytes.
 inline void store_bytes(std::uint8_t* p, Vec a) {
   const __m512i whole = _mm512_maskz_cvtps_epi32(0xffff, a.v);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_maskz_cvtepi32_epi8(0xffff, whole));
 }
 
 namespace detail {
-// The zero-masked forms with all lanes on compile to the plain instructions, without GCC 12's false alarm
-// about the undefined registers behind those (GCC bug 105593).
+// Zero-masked forms with all lanes enabled compile to the plain instructions, without GCC 12's false warning
+// about the undefined registers of those (GCC bug 105593).
 inline constexpr __mmask16 kAll = 0xffff;
 template <int which>
 __m256 half(Vec a) {
@@ -100,7 +100,7 @@ inline __m512 widen(__m256i bits, BFloat16) {
 inline __m512 widen(__m256i bits, Half) { return _mm512_maskz_cvtph_ps(kAll, bits); }
 inline __m256i narrow(__m512 v, BFloat16) {
 #if defined(__AVX512BF16__)
-  // The instruction flushes subnormals; they are rare enough for a branch.
+  // The instruction flushes subnormals to zero; they are rare enough for a branch.
   constexpr int kSubnormal = 0x20;
   if (_mm512_fpclass_ps_mask(v, kSubnormal) == 0) [[likely]]
     return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(v));
@@ -149,7 +149,7 @@ void store_first(S* p, Vec a, int n) {
 #if defined(__AVX512BF16__)
 #define TANDEM_SIMD_BF16_PAIRS 1
 
-// Sixteen pairs of bf16, the first of a pair in the lower half of its lane.
+// Sixteen pairs of bf16; the first of a pair is in the lower half of its lane.
 struct Pairs {
   __m512i v;
 };
@@ -164,23 +164,23 @@ inline Pairs load_pairs(const BFloat16* a, const BFloat16* b) {
   const __m512i first = wide(a), second = wide(b);
   return {_mm512_or_si512(first, _mm512_maskz_slli_epi32(detail::kAll, second, 16))};
 }
-// sum + a.first·b.first + a.second·b.second in f32, of which the instruction rounds both steps to nearest
-// even and takes subnormals for zero.
+// sum + a.first·b.first + a.second·b.second in f32. The instruction rounds both steps to nearest even and
+// treats subnormals as zero.
 inline Vec dot(Pairs a, Pairs b, Vec sum) {
   return {_mm512_dpbf16_ps(sum.v, reinterpret_cast<__m512bh>(a.v), reinterpret_cast<__m512bh>(b.v))};
 }
 #endif
 
-// 2^n of n + kBias, n whole and from -126 to 127: the lower bits of such a sum, shifted up, are a number's
-// exponent.
+// 2^n from n + kBias, for integers n from -126 to 127: the low bits of the sum, shifted left, are the
+// exponent of the result.
 inline Vec power_of_two(Vec biased) {
   return {_mm512_castsi512_ps(_mm512_maskz_slli_epi32(detail::kAll, _mm512_castps_si512(biased.v), 23))};
 }
-// In a fixed order.
+// Sum of the lanes in a fixed order.
 inline float sum(Vec a) { return detail::sum(detail::half<0>(a), detail::half<1>(a)); }
-// Of numbers: none is NaN.
+// Maximum of the lanes; none may be NaN.
 inline float largest(Vec a) { return detail::largest(detail::half<0>(a), detail::half<1>(a)); }
-// Makes streamed stores visible before anything that follows.
+// Orders non-temporal stores before all later memory accesses.
 inline void fence() { _mm_sfence(); }
 
 #elif defined(TANDEM_SIMD_AVX2)
@@ -215,12 +215,12 @@ inline Vec widen(__m128i low, __m128i high, BFloat16) {
           _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(high), 16))};
 }
 inline Vec widen(__m128i low, __m128i high, Half) { return {_mm256_cvtph_ps(low), _mm256_cvtph_ps(high)}; }
-// Rounded to nearest even, but for NaN.
+// Rounds to nearest even; undefined for NaN.
 inline __m256i rounded(__m256i bits) {
   const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
   return _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
 }
-// `otherwise`, and a quiet NaN with v's sign where v is NaN.
+// `otherwise`, or a quiet NaN with v's sign where v is NaN.
 inline __m256i quieted(__m256 v, __m256i otherwise) {
   const __m256i sign = _mm256_castps_si256(_mm256_and_ps(v, _mm256_set1_ps(-0.0f)));
   const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
@@ -232,7 +232,7 @@ inline __m256i narrow(Vec a, BFloat16) {
     low = quieted(a.low, low);
     high = quieted(a.high, high);
   }
-  // Packing works within halves of 128 bits: the middle quarters change places.
+  // Packing works within 128-bit halves: the middle quarters are swapped.
   const __m256i packed = _mm256_packus_epi32(_mm256_srli_epi32(low, 16), _mm256_srli_epi32(high, 16));
   return _mm256_permute4x64_epi64(packed, 0xd8);
 }
@@ -345,7 +345,7 @@ inline std::uint32_t positive(Vec a) {
 inline Vec keep(std::uint32_t bits, Vec a) {
   return detail::map([&](int i) { return bits >> i & 1u ? a.x[i] : 0.0f; });
 }
-using Mask = Vec;  // 1 where it is set, 0 elsewhere
+using Mask = Vec;  // 1 where set, else 0
 inline Mask exceeds(Vec a, Vec b) {
   return detail::map([&](int i) { return a.x[i] > b.x[i] || a.x[i] != a.x[i] ? 1.0f : 0.0f; });
 }
@@ -387,8 +387,8 @@ inline void fence() {}
 
 #if !defined(TANDEM_SIMD_AVX512)
 namespace detail {
-// n < 16 elements, in moves of 8, 4, 2 and 1. Never a call: values that live across one stay in memory
-// wherever they are used, also in the loops of a kernel.
+// Copies n < 16 elements in moves of 8, 4, 2 and 1, without a function call: values that live across a call
+// are spilled to memory, even in the loops of a kernel.
 template <class S>
 void copy_first(S* to, const S* from, int n) {
   const auto move = [&]<int width>() {
@@ -404,7 +404,7 @@ void copy_first(S* to, const S* from, int n) {
 }
 }  // namespace detail
 
-// The first n < 16 elements, zeros behind them.
+// Loads the first n < 16 elements and pads with zeros.
 template <class S>
 Vec load_first(const S* p, int n) {
   S buffer[kLanes] = {};
@@ -419,7 +419,7 @@ void store_first(S* p, Vec a, int n) {
 }
 #endif
 
-// `count` elements between 16-bit storage and float.
+// Converts `count` elements between 16-bit storage and float.
 template <class S>
 void widen_block(const S* x, float* y, std::int64_t count) {
   std::int64_t i = 0;

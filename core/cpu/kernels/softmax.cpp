@@ -1,6 +1,5 @@
-// Softmax and its logarithm. The last axis is done row by row; any other axis in blocks of neighbouring
-// columns, so that memory is read consecutively either way. A NaN, or a row whose maximum is infinite, gives
-// NaN throughout.
+// Softmax and log-softmax. The last axis is processed row by row, any other axis in blocks of adjacent
+// columns, so that memory is read consecutively. A NaN or an infinite maximum gives NaN in the whole row.
 #include "core/cpu/kernels/cpu_backend.h"
 #include "core/cpu/kernels/softmax_rows.h"
 
@@ -8,7 +7,7 @@ namespace tandem::cpu::TANDEM_LEVEL {
 
 namespace {
 
-constexpr Index kColumns = 256;  // of a block of the column kernels
+constexpr Index kColumns = 256;  // per block of the column kernels
 
 struct Extents {
   Index outer, extent, inner;
@@ -70,7 +69,7 @@ void softmax_columns(const Tensor& x, const Tensor& y, const Extents& e, bool lo
   }
 }
 
-// y is the result of forward: p for softmax, log p for its logarithm.
+// y is the result of forward: p for softmax, log p for log-softmax.
 template <class C>
 void backward_rows(const Tensor& y, const Tensor& dy, const Tensor& dx, Index rows, Index width, bool log) {
 #pragma omp parallel if (rows > 1 && rows * width >= kParallelExponentials)

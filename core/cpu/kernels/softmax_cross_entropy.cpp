@@ -1,10 +1,9 @@
-// Cross entropy of logits against classes, fused with its softmax. With w the class weights, W their sum, ε
-// the label smoothing, C the number of classes and t the target, a row's loss is (the formulas of PyTorch's
-// cross_entropy)
+// Cross entropy of logits and class indices, fused with softmax. With class weights w, their sum W, label
+// smoothing ε, C classes and target t, the loss of a row is that of PyTorch's cross_entropy:
 //   (1-ε)·w[t]·(lse - x[t]) + ε/C · Σ_c w[c]·(lse - x[c]).
-// 16-bit logits are widened as they are read, or in parts of kBlock; no copy of all logits in f32 exists.
-// Rows of at most kSumLanes classes, of which there are many where pixels are classified, go kLanes at a
-// time, side by side; every sum has the order that it has in a row alone, and so the same bits.
+// 16-bit logits are widened on load, or in parts of kBlock, without an f32 copy of all logits. Rows of at
+// most kSumLanes classes (typical for pixel classification) are processed kLanes at a time; every sum has the
+// same order, and so the same bits, as for a single row.
 #include <omp.h>
 
 #include <optional>
@@ -19,7 +18,7 @@ namespace {
 
 template <class C>
 struct Weights {
-  std::vector<C> each;  // empty: all one
+  std::vector<C> each;  // empty: all 1
   C sum;
 
   Weights(const Tensor& weights, Index classes) : sum(static_cast<C>(classes)) {
@@ -31,7 +30,7 @@ struct Weights {
   C operator[](Index c) const { return each.empty() ? C(1) : each[static_cast<std::size_t>(c)]; }
 };
 
-// The options as both passes use them.
+// Loss options, common to both passes.
 template <class C>
 struct Loss {
   const Targets& targets;
@@ -53,7 +52,7 @@ struct Loss {
   bool is_narrow() const { return classes <= kSumLanes; }
   bool is_bad(Index target) const { return target < 0 || target >= classes; }
   bool counts(Index target) const { return target != options.ignore_index && !is_bad(target); }
-  // What takes the place of all that a row gives whose target does not count.
+  // Result of a row whose target is ignored (0) or out of range (NaN).
   C uncounted(Index target) const {
     return target == options.ignore_index ? C(0) : std::numeric_limits<C>::quiet_NaN();
   }
@@ -66,19 +65,19 @@ struct Results {
   void fill(Index row, C value) const { loss[row] = row_weight[row] = lse[row] = value; }
 };
 
-// What a row's loss is made of.
+// Terms of a row's loss.
 template <class C>
 struct RowParts {
-  C top, log_sum;  // the largest logit, and log Σ exp(x - top)
-  C on_target;     // the logit of the target
-  C rest;          // Σ w·(lse - x), where labels are smoothed
+  C top, log_sum;  // largest logit, and log Σ exp(x - top)
+  C on_target;     // logit of the target
+  C rest;          // Σ w·(lse - x), for label smoothing
 };
 
 template <class C>
 void finish_row(const Loss<C>& l, Index row, Index target, const RowParts<C>& parts,
                 const Results<C>& results) {
   const C weight = l.weights[target];
-  // top - x + log_sum keeps the digits that lse - x would lose for large logits.
+  // top - x + log_sum is more accurate than lse - x for large logits.
   C total = (C(1) - l.smoothing) * weight * (parts.top - parts.on_target + parts.log_sum);
   if (l.smoothing > C(0)) total += l.spread * parts.rest;
   results.loss[row] = total;
@@ -86,15 +85,15 @@ void finish_row(const Loss<C>& l, Index row, Index target, const RowParts<C>& pa
   results.lse[row] = parts.top + parts.log_sum;
 }
 
-// Logarithms are taken of kLanes short rows at once: one after the other they would take as long as the
-// exponentials. Long rows go alone, which keeps them in the cache until labels are smoothed.
+// Logarithms of kLanes short rows are computed together; one at a time they would take as long as the
+// exponentials. Long rows are processed alone, so that they stay cached for label smoothing.
 template <class S, class C>
 void forward_rows(const Tensor& logits, const Loss<C>& l, const Results<C>& results) {
   constexpr Index kShort = 512;  // classes
   const Index together = l.classes <= kShort ? kLanes : 1;
 #pragma omp parallel if (l.is_parallel())
   {
-    std::optional<RowReader<C>> read;  // of logits once more, where labels are smoothed
+    std::optional<RowReader<C>> read;  // reads the logits again for label smoothing
     if (l.smoothing > C(0)) read.emplace(logits, l.classes);
     alignas(64) C top[kLanes], sum[kLanes], log_sum[kLanes], on_target[kLanes];
     std::fill_n(sum, kLanes, C(1));
@@ -130,7 +129,7 @@ void forward_rows(const Tensor& logits, const Loss<C>& l, const Results<C>& resu
   }
 }
 
-// Σ of the columns of terms [kSumLanes][kLanes], of which `count` are there, folded as LaneSums folds.
+// Column sums of terms [kSumLanes][kLanes], of which `count` rows are valid, folded in the order of LaneSums.
 template <class C>
 void fold_columns(C (*terms)[kLanes], Index count, C* sums) {
   for (int width = kSumLanes / 2; width > 0; width /= 2) {
@@ -181,7 +180,7 @@ void forward_narrow_rows(const Tensor& logits, const Loss<C>& l, const Results<C
   }
 }
 
-// What a row's gradient is made of: factor·exp(x - lse) - on_all·w, less on_target at the target.
+// Terms of a row's gradient: factor·exp(x - lse) - on_all·w, minus on_target at the target.
 template <class C>
 struct RowSlopes {
   C on_target, on_all, factor;
@@ -192,8 +191,8 @@ struct RowSlopes {
         factor(on_target + on_all * l.weights.sum) {}
 };
 
-// Most rows of a detector, which learns from a few hard ones, and of padded text have no gradient: such rows
-// are cleared together.
+// Most rows have no gradient in detection with hard negative mining and in padded text: such rows are cleared
+// together.
 template <class C>
 void backward_rows(const Tensor& logits, const Loss<C>& l, const C* lse, const C* dloss,
                    const Tensor& dlogits) {

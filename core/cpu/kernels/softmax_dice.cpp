@@ -1,7 +1,7 @@
-// Sums for the Dice loss, and their gradient, fused with the softmax of each row; no copy of all
-// probabilities exists. Rows are few numbers long and many, so kLanes of them are turned to lie side by side.
+// Sums of the Dice loss and their gradient, fused with the softmax of each row, without a copy of all
+// probabilities. Rows are short and many, so kLanes rows are transposed and processed together.
 //
-// Sums are f32 within kRows rows and f64 across them, in an order that the number of rows decides.
+// Sums are f32 within kRows rows and f64 across them, in an order that depends on the number of rows.
 #include <array>
 
 #include "core/cpu/kernels/cpu_backend.h"
@@ -11,8 +11,8 @@ namespace tandem::cpu::TANDEM_LEVEL {
 
 namespace {
 
-constexpr Index kRows = 1024;      // of a partial sum
-constexpr Index kMostParts = 512;  // partial sums are kept for so many runs of rows
+constexpr Index kRows = 1024;      // rows per partial sum
+constexpr Index kMostParts = 512;  // maximum number of partial sums
 
 // The probabilities of kLanes rows.
 template <class C>
@@ -25,8 +25,8 @@ class Probabilities {
         options_(options),
         classes_(logits.shape()[1]) {}
 
-  RowBlock<C> p;  // 0 in rows that are ignored or not there, NaN in those of a bad target
-  std::array<Index, kLanes> target{};  // -1 where there is none to count
+  RowBlock<C> p;                       // 0 in ignored or missing rows, NaN for a bad target
+  std::array<Index, kLanes> target{};  // -1: not counted
 
   void compute(Index first, Index rows) {
     p.load(logits_, first, rows);
@@ -48,7 +48,7 @@ class Probabilities {
     }
   }
 
-  // Leaves exponentials, and what they are to be multiplied by.
+  // Computes exponentials in place, and the factors that normalise them.
   void softmax(C* factor) {
     C top[kLanes], sum[kLanes] = {};
     std::copy_n(p.column(0), kLanes, top);
@@ -87,7 +87,7 @@ class Probabilities {
   const Index classes_;
 };
 
-// Which sum the target of a row adds to; of one class the mask says whether.
+// The class whose sum the target counts for, or -1; with one class the target is a binary mask.
 Index counted_class(Index target, Index classes) {
   if (classes > 1) return target;
   return target == 1 ? 0 : -1;
@@ -139,7 +139,7 @@ void sum_rows(const Tensor& logits, const Targets& targets, const DiceOptions& o
   }
 }
 
-// With dp = ∂/∂p: of the softmax p·(dp - Σ p·dp), of the sigmoid p·(1-p)·dp.
+// With dp = ∂/∂p, the gradient is p·(dp - Σ p·dp) for softmax and p·(1-p)·dp for sigmoid.
 template <class C>
 void gradient_of_rows(const Probabilities<C>& rows, const DiceOptions& options, Index classes,
                       const C* slopes, RowBlock<C>& dx) {

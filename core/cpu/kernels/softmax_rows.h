@@ -1,5 +1,5 @@
-// What softmax and the losses on it share. Sums run in kSumLanes interleaved partial sums that are
-// folded in halves: one order for a given length, whatever the address and the thread.
+// Row helpers of softmax and the losses on it. Sums use kSumLanes interleaved partial sums that are folded in
+// halves: the order depends only on the length, not on the address or the thread.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ namespace tandem::cpu::TANDEM_LEVEL {
 
 inline constexpr int kSumLanes = 32;
 
-// Below this many exponentials a kernel stays on the calling thread.
+// Minimum number of exponentials for a multi-threaded kernel.
 inline constexpr Index kParallelExponentials = kParallelElements / 4;
 
 // Calls visit(double{}) when any of the tensors is f64, and visit(float{}) otherwise.
@@ -25,7 +25,7 @@ void visit_compute(Visitor&& visit, const Tensors&... tensors) {
   visit(float{});
 }
 
-// Of kWidth lanes what `both` makes of halves, of their halves, and so on. Widths that are known are vectors.
+// Folds kWidth lanes by halves with `both`. Constant widths compile to vectors.
 template <int kWidth = kSumLanes, class C, class Both>
 C folded(C* lane, const Both& both) {
   if constexpr (kWidth == 1) {
@@ -55,8 +55,8 @@ C sum_of(Index count, const Term& term) {
   return sums.total();
 }
 
-// Calls add(lanes) for each kSumLanes elements of x; what is left in the end is filled up with -inf. Element
-// by element it would take longer than all of the others of a short row.
+// Calls add(lanes) for each kSumLanes elements of x; the last run is padded with -inf. A scalar remainder
+// loop would take longer than the rest of a short row.
 template <class C, class Add>
 void for_each_run(const C* x, Index count, const Add& add) {
   Index i = 0;
@@ -68,7 +68,7 @@ void for_each_run(const C* x, Index count, const Add& add) {
   add(static_cast<const C*>(rest));
 }
 
-// The largest element that is not NaN; -inf where there is none.
+// The largest element that is not NaN; -inf if there is none.
 template <class C>
 C largest_of_each(const C* x, Index count) {
   C lane[kSumLanes];
@@ -80,19 +80,19 @@ C largest_of_each(const C* x, Index count) {
   return folded(lane, greater);
 }
 
-// Σ exp(x - top), in the order of sum_of: exp(-inf) is 0.
+// Σ exp(x - top), in the order of sum_of; exp(-inf) is 0.
 template <class C>
 C exponential_sum_of_each(const C* x, Index count, C top) {
   C lane[kSumLanes];
-  std::fill_n(lane, kSumLanes, C(-0.0));  // of 0 compilers make a string operation, longer than a run
+  std::fill_n(lane, kSumLanes, C(-0.0));  // for +0 compilers emit a string operation, slower than a run
   for_each_run(x, count, [&](const C* run) {
     for (int l = 0; l < kSumLanes; ++l) lane[l] += math::exp(run[l] - top);
   });
   return folded(lane, std::plus<C>());
 }
 
-// Both of floats or 16-bit values, in vectors that stay in registers, and with no more of exp than a sum
-// needs. What they read is widened on its way.
+// Maximum and exponential sum of floats or 16-bit values, widened on load, in vectors that stay in registers
+// and with an exp just accurate enough for a sum.
 
 static_assert(kSumLanes == 2 * kLanes);
 
@@ -117,9 +117,9 @@ float largest_of(const S* x, Index count) {
   return largest(max(low, high));
 }
 
-// exp(x) of x <= 0, a term of a sum that has a term 1: 2^k·e^r with x = k·ln 2 + r, and e^r by a minimax
-// polynomial within 2^-28. The error of ln 2 grows with k as the term fades. What lies below kFaintest, -inf
-// too, counts as that: it is nothing beside 1, and no result is subnormal.
+// exp(x) for x <= 0, a term of a sum that contains a term 1: 2^k·e^r with x = k·ln 2 + r, and e^r by a
+// minimax polynomial within 2^-28. The error of ln 2 grows with k while the term vanishes. Values below
+// kFaintest, including -inf, are clamped to it: they are negligible beside 1, and no result is subnormal.
 inline constexpr float kFaintest = -86.0f;
 TANDEM_HD Vec exponential_term(Vec x) {
   const Vec bounded = max(broadcast(kFaintest), x), bias = broadcast(kBias);
@@ -150,8 +150,8 @@ float exponential_sum_of(const S* x, Index count, float top) {
     i += kLanes;
   }
   const auto rest = static_cast<int>(count - i);
-  if (rest == 1) return sum(low + high) + math::exp(convert<float>(x[i]) - top);  // COCO's 81st class
-  // They are the last lanes of the vector with which the row ends.
+  if (rest == 1) return sum(low + high) + math::exp(convert<float>(x[i]) - top);  // e.g. COCO's 81 classes
+  // The remaining elements are the last lanes of the vector that ends with the row.
   const std::uint32_t last = ~0u << (kLanes - rest);
   if (rest > 0) high = high + keep(last, exponential_term(load(x + count - kLanes) - shift));
   return sum(low + high);
@@ -171,15 +171,15 @@ void softmax_of(const C* x, Index count, C* y) {
   for (Index i = 0; i < count; ++i) y[i] *= factor;
 }
 
-// Of y, the result of softmax, with the gradient g; dx may be g.
+// Gradient dx from the result y of softmax and the gradient g; dx may be g.
 template <class C>
 void softmax_gradient_of(const C* y, const C* g, Index count, C* dx) {
   const C dot = sum_of<C>(count, [&](Index i) { return g[i] * y[i]; });
   for (Index i = 0; i < count; ++i) dx[i] = y[i] * (g[i] - dot);
 }
 
-// Rows of a tensor in the compute type, or parts of rows: in place where they are stored so, else as a
-// widened copy. Long rows that are converted go in parts of kBlock, which stay in the first cache.
+// Rows, or parts of rows, in the compute type: in place if stored so, else as a widened copy. Long converted
+// rows are read in parts of kBlock, which stay in L1.
 template <class C>
 class RowReader {
  public:
@@ -202,7 +202,7 @@ class RowReader {
   std::vector<C> held_;
 };
 
-// The same for rows that are written: a row of another type is computed beside and rounded once.
+// The same for output rows: a row of another dtype is computed in a buffer and rounded once.
 template <class C>
 class RowWriter {
  public:
@@ -232,8 +232,8 @@ class RowWriter {
     store_block(held_.data(), data_, dtype_, first, columns.count());
   }
 
-  // Zeros, which have no bit set in any type. Whole lines of a tensor that no cache holds go around the
-  // caches, and are not read first.
+  // Writes zeros, which are all-zero bits in every dtype. Whole lines of a tensor larger than the caches use
+  // non-temporal stores, which do not read the lines first.
   void clear(Index first, Index rows) {
     const std::size_t width = static_cast<std::size_t>(width_) * size_of(dtype_);
     std::byte* from = data_ + static_cast<std::size_t>(first) * width;
@@ -248,7 +248,7 @@ class RowWriter {
 
  private:
   static constexpr std::size_t kStreamed = std::size_t{16} << 20, kLine = kLanes * sizeof(float);
-  static constexpr std::ptrdiff_t kLongRun = 1024;  // bytes of which lines in part are not many
+  static constexpr std::ptrdiff_t kLongRun = 1024;  // bytes; partial lines are then few
 
   std::byte* data_;
   DType dtype_;
@@ -257,8 +257,8 @@ class RowWriter {
   std::vector<C> held_;
 };
 
-// kLanes rows of few columns each, turned to lie side by side: column k of row r at k·kLanes + r, as the
-// compute type. Rows that are not there are 0.
+// kLanes rows of few columns, transposed: column k of row r is at k·kLanes + r, in the compute type. Missing
+// rows are 0.
 template <class C>
 class RowBlock {
  public:
@@ -287,7 +287,7 @@ class RowBlock {
   std::vector<C> flat_, x_;
 };
 
-// The targets as i64, whichever integer type they have.
+// The targets as i64, read from any integer dtype.
 class Targets {
  public:
   explicit Targets(const Tensor& targets) : dtype_(targets.dtype()), data_(targets.raw()) {

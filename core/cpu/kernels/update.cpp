@@ -1,9 +1,9 @@
-// The update family on the CPU: the formulas of core/kernels/update.h over flat buffers.
+// Optimizer updates on the CPU: the formulas of core/kernels/update.h over flat buffers.
 //
-// The ranges are cut into blocks of at most kBlock elements that the threads share out together, so that many
-// small parameters cost no more than one large one. Sums are taken within blocks and then over blocks in
-// order: no result here depends on the number of threads. The passes are bound by memory (SGD with momentum
-// moves 20 bytes an element, Adam 28).
+// The ranges are split into blocks of at most kBlock elements for the threads, so that many small parameters
+// cost no more than one large one. Sums run within blocks, then over blocks in order: results do not depend
+// on the number of threads. The passes are bound by memory (SGD with momentum moves 20 bytes per element,
+// Adam 28).
 #include "core/kernels/update.h"
 
 #include <algorithm>
@@ -26,13 +26,13 @@ namespace {
 using kernels::UpdateConstants;
 
 constexpr Index kBlock = 4096;
-constexpr Index kSerial = 32768;  // fewer elements are not worth waking the team
+constexpr Index kSerial = 32768;  // fewer elements are processed by one thread
 
 struct Block {
   Index range, first, count;
 };
 
-// Working memory of one call, kept by the thread that drives the device.
+// Buffers of one call, kept by the calling thread.
 struct Scratch {
   std::vector<Block> blocks;
   std::vector<UpdateConstants> constants;       // one per range
@@ -44,14 +44,14 @@ Scratch& scratch() {
   return scratch;
 }
 
-// The first row from `row` on that is marked, or the number of rows.
+// The first marked row from `row` on, or the number of rows.
 Index next_marked(const std::uint8_t* marks, Index row, Index rows) {
   if (row >= rows) return rows;
   const void* const found = std::memchr(marks + row, 1, static_cast<std::size_t>(rows - row));
   return found ? static_cast<const std::uint8_t*>(found) - marks : rows;
 }
 
-// Calls add(i, n) for the elements of a table's marked rows, neighbouring rows at once.
+// Calls add(i, n) for the elements of a table's marked rows; adjacent rows are merged.
 template <class Add>
 void for_marked_rows(const UpdateRange& range, Add&& add) {
   const Index rows = range.count / range.row;
@@ -62,11 +62,11 @@ void for_marked_rows(const UpdateRange& range, Add&& add) {
   }
 }
 
-// Of a table with marks: its marked rows alone, or those of the blocks of the whole table that have one, so
-// that what is summed by blocks has the bits it has over all rows.
+// Selection in a table with marks: only its marked rows, or the blocks of the whole table that contain one.
+// The latter gives block sums the same bits as for all rows.
 enum class Cut : std::uint8_t { rows, blocks };
 
-// Cuts the ranges into blocks; returns the number of elements.
+// Splits the ranges into blocks; returns the number of elements.
 Index cut(std::span<const UpdateRange> ranges, Index limit, std::vector<Block>& blocks, Cut of = Cut::rows) {
   blocks.clear();
   Index total = 0;
@@ -85,7 +85,7 @@ Index cut(std::span<const UpdateRange> ranges, Index limit, std::vector<Block>& 
     } else if (of == Cut::rows) {
       for_marked_rows(range, [&](Index first, Index count) { add(first, first + count); });
     } else {
-      Index done = 0;  // whole blocks, each once
+      Index done = 0;  // whole blocks processed
       for_marked_rows(range, [&](Index first, Index count) {
         const Index from = std::max(done, first / kBlock * kBlock);
         done = std::max(done, std::min(range.count, (first + count + kBlock - 1) / kBlock * kBlock));
@@ -183,7 +183,7 @@ void check(const T* gradient, std::span<const UpdateRange> ranges, Index limit, 
 struct Pointers {
   const float* gradient;
   float *master, *moment1, *moment2, *moment3;
-  void* working;  // 16-bit, or nullptr
+  void* working;  // 16-bit, or null
   DType working_dtype;
   StorageRounding rounding;
   RandomKey key;  // of stochastic rounding
@@ -215,7 +215,7 @@ void round_stochastically(float* x, DType dtype, Index first, Index n, const Ran
   }
 }
 
-// Rounds what an update of a block stored.
+// Rounds the values that an update of a block stored.
 void round_stored(const Pointers& p, Index first, Index n) {
   const StorageRounding& rounding = p.rounding;
   if (rounding.moments != DType::f32) {
@@ -268,7 +268,7 @@ void update_blocks(const Pointers& p, const Scratch& s, Index total) {
   });
 }
 
-// Σ of the squares that are set against those of the parameter.
+// Σ of the squares that the trust ratio compares with those of the parameter.
 template <class Formula>
 double compared_squares(const UpdateConstants& constants, const Pointers& p, const Block& block) {
   constexpr bool kStores = Formula::kComparedStores;
@@ -291,7 +291,7 @@ double compared_squares(const UpdateConstants& constants, const Pointers& p, con
   return sum;
 }
 
-// First pass of rules with a trust ratio, which it puts into each range's learning rate.
+// First pass of rules with a trust ratio: scales the learning rate of each range by it.
 template <class Formula>
 void adapt_rates(const UpdateRule& rule, std::span<const UpdateRange> ranges, const Pointers& p, Scratch& s,
                  Index total) {
@@ -318,8 +318,8 @@ void adapt_rates(const UpdateRule& rule, std::span<const UpdateRange> ranges, co
 
 float* buffer(const Tensor& tensor, Index length) {
   if (!tensor.defined()) return nullptr;
-  ensure(tensor.numel() == length, "update", "buffer {} beside masters of {} elements", to_string(tensor),
-         length);
+  ensure(tensor.numel() == length, "update", "buffer {} differs in size from the {} master weights",
+         to_string(tensor), length);
   return tensor.data<float>();
 }
 
@@ -327,7 +327,7 @@ Pointers pointers_of(const UpdateBuffers& buffers, const StepState& step) {
   const Index length = buffers.master.numel();
   const Tensor& working = buffers.working;
   ensure(!working.defined() || (is_16bit(working.dtype()) && working.numel() == length), "update",
-         "{} is not a 16-bit copy of {} masters", to_string(working), length);
+         "{} is not a 16-bit copy of {} master weights", to_string(working), length);
   return {.gradient = buffer(buffers.gradient, length),
           .master = buffer(buffers.master, length),
           .moment1 = buffer(buffers.moment1, length),
@@ -416,8 +416,8 @@ void CpuBackend::sanitize(const Tensor& gradient, std::span<const UpdateRange> r
 
 void CpuBackend::decide_step(const StepRules& rules, const Tensor& lr_table, const Tensor& state,
                              const Tensor& scale) {
-  ensure(lr_table.numel() >= 2, "decide_step", "a table of learning rates has a base and an entry, got {}",
-         to_string(lr_table));
+  ensure(lr_table.numel() >= 2, "decide_step",
+         "the table of learning rates needs a base and one entry, got {}", to_string(lr_table));
   kernels::decide_step(rules, lr_table.data<double>(), lr_table.numel() - 1, state_of(state),
                        scale_of(scale));
 }
@@ -441,7 +441,7 @@ void CpuBackend::update(const UpdateRule& rule, std::span<const UpdateRange> ran
   rule.with_element([&]<class Formula>(TypeTag<Formula>) {
     constexpr int kMoments = Formula::kMoments;
     ensure((kMoments < 1 || p.moment1) && (kMoments < 2 || p.moment2) && (kMoments < 3 || p.moment3),
-           "update", "the rule needs a moment buffer that is absent");
+           "update", "the rule needs a moment buffer, got none");
     if constexpr (Formula::kAdapts) adapt_rates<Formula>(rule, ranges, p, s, total);
     update_blocks<Formula>(p, s, total);
   });
@@ -449,7 +449,8 @@ void CpuBackend::update(const UpdateRule& rule, std::span<const UpdateRange> ran
 
 void CpuBackend::commit_or_restore(const Tensor& source, const Tensor& target, const Tensor& state) {
   ensure(source.dtype() == DType::f32 && target.dtype() == DType::f32 && source.numel() == target.numel(),
-         "commit_or_restore", "{} beside {}", to_string(source), to_string(target));
+         "commit_or_restore", "source {} and target {} are not f32 buffers of one size", to_string(source),
+         to_string(target));
   const bool skip = state_of(state).skip != 0;
   float *const next = source.data<float>(), *const live = target.data<float>();
   for (Index i = 0; i < source.numel(); ++i) {
@@ -460,8 +461,8 @@ void CpuBackend::commit_or_restore(const Tensor& source, const Tensor& target, c
 
 void CpuBackend::update_average(const Tensor& value, const Tensor& average, const AverageRule& rule,
                                 const Tensor& state) {
-  ensure(value.numel() == average.numel(), "update_average", "{} beside {}", to_string(value),
-         to_string(average));
+  ensure(value.numel() == average.numel(), "update_average", "value {} and average {} differ in size",
+         to_string(value), to_string(average));
   const StepState& s = state_of(state);
   if (s.skip) return;
   const float rest = static_cast<float>(1.0 - kernels::average_decay(rule, s));
