@@ -1,5 +1,5 @@
-// The first code of this library: ends the process in one line on a CPU below x86-64-v2, where the rest of it
-// would end in an illegal instruction. Compiled for any x86-64, and with nothing of the C++ library in it.
+// Check that the CPU supports x86-64-v2, run first in this library: prints one line and exits, instead of
+// crashing with an illegal instruction later. Compiled for any x86-64, without the C++ library.
 #if defined(__x86_64__)
 
 #include <cpuid.h>
@@ -22,7 +22,7 @@ void say(const char* text) {
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text, std::strlen(text));
 }
 
-// Before the constructors of every object with a static initialiser.
+// Runs before the constructors of static objects.
 __attribute__((constructor(101))) void require_baseline() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   __get_cpuid(1, &eax, &ebx, &ecx, &edx);
@@ -32,7 +32,7 @@ __attribute__((constructor(101))) void require_baseline() {
   say("tandem: [cpu] this CPU lacks");
   for (const Feature& feature : kNeeded)
     if ((ecx >> feature.bit & 1u) == 0) say(feature.name);
-  say(": Tandem runs on x86-64-v2 and better\n");
+  say("; Tandem needs x86-64-v2 or better\n");
   ::_exit(tandem::kExitUsage);
 }
 

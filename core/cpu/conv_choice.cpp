@@ -13,7 +13,7 @@ namespace {
 constexpr std::array<Index, 2> kOnes{1, 1};
 constexpr Index kPositions = 16;  // of a tile of Winograd's F(2×2, 3×3)
 
-// Own kernels are compiled for AVX2 and better (core/cpu/kernels/conv_tiles.h).
+// Own kernels need AVX2 or better (core/cpu/kernels/conv_tiles.h).
 bool has_own_kernels(Level level) { return level >= Level::v3; }
 
 // Own kernels multiply pairs of bf16 (core/cpu/kernels/conv_tiles.h).
@@ -21,7 +21,7 @@ bool multiplies_pairs(DType dtype, Level level) { return dtype == DType::bf16 &&
 
 bool is_3x3(const Convolution& p) { return p.kernel_height == 3 && p.kernel_width == 3; }
 
-// ---- what own kernels can compute, whatever the time
+// ---- capabilities of the own kernels
 
 bool winograd_can(const Convolution& p) {
   const auto& o = p.options;
@@ -29,8 +29,8 @@ bool winograd_can(const Convolution& p) {
          o.padding[1] <= 2 && p.channels % kPanelChannels == 0 && p.out_channels % kPanelChannels == 0;
 }
 
-// Forward and input gradient. Panels of 16 channels, or, forward, the rows of an image of few channels as
-// they are; there are tiles for some distances of pixels (core/cpu/kernels/conv_tiles.h).
+// Forward and input gradient, with panels of 16 channels or (forward) unpadded rows of an image with few
+// channels. Tiles exist only for some pixel distances (core/cpu/kernels/conv_tiles.h).
 bool direct_can(Pass pass, const Convolution& p) {
   const auto& o = p.options;
   const bool forward = pass == Pass::forward;
@@ -48,13 +48,13 @@ bool direct_filter_can(const Convolution& p) {
   return p.kernel_width * p.channels <= 2 * kPanelChannels && o.dilation[1] == 1;
 }
 
-// ---- where they are the better choice: bench/CONVOLUTIONS.md has the figures behind every bound
+// ---- speed rules: bench/CONVOLUTIONS.md has the figures behind every bound
 
 bool is_strided(const Convolution& p) { return !is_dense(p); }
 
 Index channel_pairs(const Convolution& p) { return p.channels * p.out_channels; }
 
-// A filter gradient has 16 sums a thread for every pair of channels: they must fit the caches and be added to
+// A filter gradient has 16 sums per thread and channel pair: they must fit in the caches and be added to
 // often.
 bool winograd_suits(Pass pass, const Convolution& p, DType dtype, const ConvMachine& machine) {
   if (!winograd_can(p)) return false;
@@ -62,18 +62,18 @@ bool winograd_suits(Pass pass, const Convolution& p, DType dtype, const ConvMach
   const Index height = of_input ? p.height : p.out_height, width = of_input ? p.width : p.out_width;
   const Index tiles = (height + 1) / 2 * ((width + 1) / 2), pairs = channel_pairs(p);
   if (pass == Pass::filter_gradient) {
-    constexpr Index kMostSums = Index{16} << 20, kFewestTiles = 64;  // of all threads, and of each
+    constexpr Index kMostSums = Index{16} << 20, kFewestTiles = 64;  // of all threads; per thread
     if (machine.threads * kPositions * pairs > kMostSums) return false;
     if (p.batch * tiles < machine.threads * kFewestTiles) return false;
     if (pairs > (machine.level >= Level::v4 ? 256 * 256 : 256 * 512)) return false;
     if (machine.level >= Level::v4 && dtype == DType::f32 && pairs < 16 * 32) return false;
   }
-  // Tiles that stick out of a small image are work for nothing: at most a third of it.
+  // Tiles may extend beyond small images by at most a third of their work.
   return 2 * 4 * tiles <= 3 * height * width;
 }
 
-// At stride 1 the library runs at 85 to 95 % of the cores from 64 channels on. With many channels an own tile
-// of seven pixels waits for weights.
+// At stride 1 oneDNN reaches 85 to 95 % of peak from 64 channels on. With many channels a seven-pixel tile of
+// the direct kernel waits for weights.
 bool direct_suits_f32(Pass pass, const Convolution& p, Level level) {
   if (is_pointwise(p) && is_dense(p)) return false;
   const Index channels = channel_pairs(p);
@@ -84,15 +84,15 @@ bool direct_suits_f32(Pass pass, const Convolution& p, Level level) {
 
 bool direct_suits(Pass pass, const Convolution& p, DType dtype, const ConvMachine& machine) {
   if (!direct_can(pass, p)) return false;
-  // Whole images go to threads, and fewer images than threads leave some idle; but 16-bit pixels under a
-  // dense 1×1 kernel are cut into rows (core/cpu/kernels/conv_direct.cpp).
+  // Threads divide whole images, so a batch smaller than the team leaves threads idle. 16-bit dense 1×1
+  // kernels divide rows instead (core/cpu/kernels/conv_direct.cpp).
   const bool rows = dtype != DType::f32 && is_pointwise(p) && is_dense(p);
   if (p.batch < machine.threads && !rows) return false;
   if (p.channels < kPanelChannels) {
     const Index in = p.channels;
     return (in == 3 || (in == 1 && dtype != DType::f32)) && p.options.stride[1] <= 2 && p.kernel_width > 1;
   }
-  if (dtype != DType::f32) return true;  // the library would need widened copies
+  if (dtype != DType::f32) return true;  // oneDNN would need widened copies
   return direct_suits_f32(pass, p, machine.level);
 }
 
@@ -107,11 +107,10 @@ bool direct_filter_suits_f32(const Convolution& p, Level level) {
 bool direct_filter_suits(const Convolution& p, DType dtype, Level level) {
   if (!direct_filter_can(p)) return false;
   if (p.channels <= 4) return p.kernel_width * p.channels >= kPanelChannels;
-  return dtype != DType::f32 || direct_filter_suits_f32(p, level);  // the library would need widened copies
+  return dtype != DType::f32 || direct_filter_suits_f32(p, level);  // oneDNN would need widened copies
 }
 
-// The library reads f32 in place, and own kernels copy: with few channels a copy costs as much as the
-// products.
+// oneDNN reads f32 in place, own kernels copy; with few channels the copy costs as much as the products.
 bool depthwise_suits(Pass pass, const Convolution& p, DType dtype) {
   if (dtype != DType::f32) return true;
   const bool few_taps = p.kernel_height * p.kernel_width <= 9;
@@ -120,13 +119,13 @@ bool depthwise_suits(Pass pass, const Convolution& p, DType dtype) {
   return !few_taps && is_dense(p);
 }
 
-// The own kernel for operands of one dtype of up to 32 bits, where it is the better choice.
+// The own kernel for operands of one f32 or 16-bit dtype, if it is faster.
 std::optional<ConvAlgorithm> own_kernel(Pass pass, const Convolution& p, DType dtype,
                                         const ConvMachine& machine) {
   if (!has_own_kernels(machine.level)) return std::nullopt;
   if (is_depthwise(p))
     return depthwise_suits(pass, p, dtype) ? std::optional(ConvAlgorithm::depthwise) : std::nullopt;
-  // Winograd's sums need floats: pairs do about as many products in that time.
+  // Winograd needs f32 sums; bf16 pairs do about as many products in the same time.
   if (!multiplies_pairs(dtype, machine.level) && winograd_suits(pass, p, dtype, machine))
     return ConvAlgorithm::winograd;
   const bool suits = pass == Pass::filter_gradient ? direct_filter_suits(p, dtype, machine.level)
@@ -134,15 +133,15 @@ std::optional<ConvAlgorithm> own_kernel(Pass pass, const Convolution& p, DType d
   return suits ? std::optional(ConvAlgorithm::direct) : std::nullopt;
 }
 
-// Whether bf16 is left to the library or, for a gradient of a wide 1×1 filter, to the product: both multiply
-// bf16 in hardware. With AMX the library is several times as fast. With AVX512-BF16 own kernels do the same
-// products, and the library is ahead where it runs at 85 to 95 % of the cores.
+// Whether bf16 is left to oneDNN or, for the gradient of a wide 1×1 filter, to the matrix product; both
+// multiply bf16 in hardware. With AMX oneDNN is several times as fast. With AVX512-BF16 own kernels use the
+// same instructions, and oneDNN is faster where it reaches 85 to 95 % of peak.
 bool leaves_bf16_to_library(Pass pass, const Convolution& p, const ConvMachine& machine) {
   if (!machine.library_bf16 || is_depthwise(p)) return false;
   if (machine.level == Level::amx) return true;
   constexpr Index kWide = 32;  // pixels
   if (p.channels % kPanelChannels != 0 || p.out_channels % kPanelChannels != 0) {
-    // No panels to pair up.
+    // There are no panels, so channels cannot be paired.
     const bool strided_line = pass == Pass::forward && p.channels == 1 && is_strided(p);
     return !strided_line || p.out_width < kWide;
   }
@@ -158,9 +157,8 @@ bool is_empty(const Convolution& p) {
          p.out_width == 0 || p.out_channels == 0 || p.kernel_height == 0 || p.kernel_width == 0;
 }
 
-// Of a filter gradient on which no own kernel of 16 bits works, with operands of `dtype`: products where the
-// kernel is 1×1 and wide or strided and no own kernel's. oneDNN's kernels for strided 1×1 overrun their
-// scratchpads (onednn.cpp), and its others are slower.
+// Filter gradients without a 16-bit own kernel, with operands of `dtype`. Wide or strided 1×1 kernels use a
+// matrix product: oneDNN's strided 1×1 kernels overrun their scratchpads (onednn.cpp), its others are slower.
 ConvAlgorithm choose_filter_gradient(const Convolution& p, DType dtype, const ConvMachine& machine) {
   if (dtype == DType::f32) {
     if (const auto own = own_kernel(Pass::filter_gradient, p, dtype, machine)) return *own;
@@ -171,19 +169,19 @@ ConvAlgorithm choose_filter_gradient(const Convolution& p, DType dtype, const Co
 
 bool is_f64(const ConvDtypes& dtypes) { return dtypes.a == DType::f64 || dtypes.b == DType::f64; }
 
-// Own kernels widen 16 bits as they read, where the result has their dtype, too.
+// Own kernels widen 16-bit operands on load if the result has the same dtype.
 bool own_kernels_widen(Pass pass, const ConvDtypes& dtypes) {
   return is_16bit(dtypes.a) && dtypes.a == dtypes.b &&
          (pass == Pass::filter_gradient || dtypes.out == dtypes.a);
 }
 
-// What the library multiplies.
+// Operand dtype for oneDNN.
 DType library_operands(const ConvDtypes& dtypes, const ConvMachine& machine) {
   const bool bf16 = dtypes.a == DType::bf16 && dtypes.b == DType::bf16 && machine.library_bf16;
   return bf16 ? DType::bf16 : DType::f32;
 }
 
-// Of pixels: of a gradient, that of an image only at stride 1 and in f32. Of whole images: any.
+// Whole images: always. Pixels: filter gradients, and f32 input gradients at stride 1.
 bool product_can(Pass pass, const Convolution& p, const ConvDtypes& dtypes) {
   if (covers_image(p)) return true;
   if (!is_pointwise(p) || pass == Pass::forward) return false;

@@ -6,9 +6,9 @@ namespace tandem::cpu {
 
 namespace {
 
-// Of a ring: half of the second cache, where that is 512 KiB. Rings of half a first cache, to read sources
-// from there, cut images into runs of 64 to 256 bytes, whose copies take longer than that saves: a filter
-// gradient of 240>240@28/2 in f32, one Zen 3 core, 5.4 GFLOP/s instead of 10.
+// Ring buffer size: half of a 512 KiB L2. Rings of half an L1 split images into runs of 64 to 256 bytes, and
+// copying those costs more than it saves: a filter gradient of 240>240@28/2 in f32 on one Zen 3 core runs at
+// 5.4 GFLOP/s instead of 10.
 constexpr Index kRingFloats = 64 * 1024;
 
 }  // namespace

@@ -1,10 +1,9 @@
-// Where the depthwise convolution (core/cpu/kernels/conv_depthwise.cpp) finds things in its copies of rows.
+// Layout of the depthwise convolution's row buffers (core/cpu/kernels/conv_depthwise.cpp).
 //
-// A copy, a *line*, holds some channels of a source row in panels of 16, with the columns of the padding
-// written out: [panel][remainder][column][16]. Columns are kept by their remainder by `source_step`, so that
-// under one tap the sources of neighbouring outputs lie side by side at any stride. A ring of lines holds
-// what the taps of an output row reach, of a group of panels that leaves room in the second cache. Distances
-// count floats.
+// A *line* is a copy of some channels of a source row in panels of 16 with explicit padding:
+// [panel][remainder][column][16]. Columns are grouped by their remainder modulo `source_step`, so that under
+// one tap the sources of neighbouring outputs are contiguous at any stride. A ring buffer holds the lines
+// under the taps of one output row, for a group of panels that fits in L2. Distances are in floats.
 #pragma once
 
 #include <vector>
@@ -13,15 +12,15 @@
 
 namespace tandem::cpu {
 
-// Where the source of a class's first output and the weight of one tap lie, of the first panel.
+// Offsets of a tap's weight, and of the source of a class's first output, in the first panel.
 struct LineTap {
   Index source, weight;
 };
 
-// Outputs of one row that share their taps: `count` columns first + i·step.
+// Outputs of one row with the same taps: `count` columns first + i·step.
 struct ColumnClass {
   struct Tap {
-    Index kernel, source;  // column of the kernel; place of the source in the line
+    Index kernel, source;  // kernel column; position of the source in the line
   };
   Index first, step, count;
   std::vector<Tap> taps;
@@ -37,28 +36,30 @@ class ConvLines {
 
   Index panels() const { return panels_; }
   Index groups() const { return groups_; }
-  Extent group(Index i) const { return {i * panels_ / groups_, (i + 1) * panels_ / groups_}; }  // of panels
-  Index group_panels() const { return (panels_ + groups_ - 1) / groups_; }                      // at most
+  Extent group(Index i) const {
+    return {i * panels_ / groups_, (i + 1) * panels_ / groups_};
+  }                                                                         // range of panels
+  Index group_panels() const { return (panels_ + groups_ - 1) / groups_; }  // maximum
 
   Index panel() const { return remainders_ * length_ * kWidth; }
   Index line() const { return group_panels() * panel(); }
   Index ring() const { return slots_ * line(); }
-  // Of a source row in the ring.
+  // Offset of a source row in the ring.
   Index slot(Index row) const { return row % slots_ * line(); }
-  // Of every source column in its panel; negative where no output reads it.
+  // Offset of every source column in its panel; negative if no output reads it.
   const std::vector<Index>& places() const { return places_; }
 
-  // The taps of output row `row` for one class, without those on rows outside the image.
+  // The taps of output row `row` for one class, except those on rows outside the image.
   void find_taps(Index row, const ColumnClass& c, std::vector<LineTap>& taps) const;
 
-  static constexpr Index kWidth = 16;  // channels of a panel
+  static constexpr Index kWidth = 16;  // channels per panel
 
  private:
   Index place(Index column) const;
 
   ConvAxis rows_, columns_;
   Index panels_, slots_, groups_ = 1;
-  Index remainders_, lead_ = 0, length_ = 1;  // lead: columns of the line before column 0 of the image
+  Index remainders_, lead_ = 0, length_ = 1;  // lead: columns of the line before image column 0
   std::vector<ColumnClass> classes_;
   std::vector<Index> places_;
 };

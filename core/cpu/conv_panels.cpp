@@ -9,7 +9,7 @@ using onednn::Convolution;
 
 namespace {
 
-// The classes' places in the packed filter.
+// Sets the offsets of the classes in the packed filter.
 void place_weights(ConvPanels& panels) {
   for (PixelClass& c : panels.classes) {
     c.weights = panels.weights;
@@ -33,7 +33,7 @@ ConvPanels forward_panels(const Convolution& p, Index depth) {
   panels.pixel_step = o.stride[1] * panels.pixel;
   panels.row_step = o.stride[0] * panels.width * panels.pixel;
   panels.block_size = panels.height * panels.width * panels.pixel;
-  // In whole rows the taps of one kernel row are one run.
+  // In unpadded rows the taps of a kernel row are one run.
   panels.run = panels.whole_rows ? p.kernel_width * p.channels : panels.pixel;
   PixelClass c{.count = {p.out_height, p.out_width}, .taps = {}, .kernel = {}};
   for (Index kh = 0; kh < p.kernel_height; ++kh) {
@@ -55,7 +55,7 @@ struct GradientAxis {
     const Index shifted = a + padding - k * dilation;
     return shifted % stride == 0 ? std::optional(shifted / stride) : std::nullopt;
   }
-  // Of all offsets and 0; and of the last pixels'.
+  // Lowest and highest offset from the start of a class, including 0, over its last pixels.
   std::array<Index, 2> reach() const {
     Index lowest = 0, highest = 0;
     for (Index a = 0; a < stride; ++a) {

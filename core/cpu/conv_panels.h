@@ -1,9 +1,8 @@
-// Where the direct convolution (core/cpu/kernels/conv_direct.cpp) finds things in its copy of an image.
+// Layout of the direct convolution's copy of an image (core/cpu/kernels/conv_direct.cpp).
 //
-// The copy holds every pixel's channels in panels of 16, with the padding written out, so that the inputs of
-// neighbouring outputs lie a constant distance apart and there are no borders. With few channels it holds
-// rows of pixels as they are. Distances count elements, which hold `depth` channels each: a float, or two
-// bf16 side by side.
+// The copy holds the channels of every pixel in panels of 16 with explicit padding, so that inputs of
+// neighbouring outputs have a constant distance and there are no border cases. With few channels it holds
+// unpadded rows of pixels. Distances are in elements of `depth` channels each: a float, or two adjacent bf16.
 #pragma once
 
 #include <array>
@@ -15,13 +14,13 @@ namespace tandem::cpu {
 
 inline constexpr Index kPanelChannels = 16;
 
-// The output pixels first + i·step along both axes that share their taps: all of them in forward; in the
-// input gradient one class for each remainder by the stride.
+// Output pixels first + i·step along both axes with the same taps: all of them in forward, one class per
+// remainder modulo the stride in the input gradient.
 struct PixelClass {
   std::array<Index, 2> first{}, step{1, 1}, count{};
-  std::vector<Index> taps;  // offsets in the copy, from the input position of pixel i = (0, 0)
+  std::vector<Index> taps;  // offsets in the copy from the input position of pixel i = (0, 0)
   std::vector<std::array<Index, 2>> kernel;  // (kh, kw) of each tap
-  Index weights = 0;                         // where its weights start in the packed filter, in elements
+  Index weights = 0;                         // offset of its weights in the packed filter, in elements
 };
 
 struct ConvPanels {
@@ -30,13 +29,13 @@ struct ConvPanels {
   };
   Image in{}, out{};
   Index depth = 1;
-  bool whole_rows = false;             // rows of pixels as they are
+  bool whole_rows = false;             // unpadded rows of pixels
   std::array<Index, 2> padding{};      // rows and columns of the copy before the image
   Index height = 0, width = 0;         // of the copy, in pixels
-  Index pixel = 0;                     // elements of a pixel in one panel
-  Index blocks = 0, block_size = 0;    // panels, and the elements of one
+  Index pixel = 0;                     // elements per pixel of a panel
+  Index blocks = 0, block_size = 0;    // number of panels, and elements per panel
   Index pixel_step = 0, row_step = 0;  // between the inputs of neighbouring outputs
-  Index run = 0;                       // elements under one tap that lie side by side
+  Index run = 0;                       // contiguous elements under one tap
   std::vector<PixelClass> classes;
   Index weights = 0;  // elements of the packed filter
 
@@ -47,8 +46,8 @@ struct ConvPanels {
   }
 };
 
-// forward: x is copied; input_gradient: dy is. Groups are 1. The input's channels are a multiple of 16, but
-// for forward with depth 1.
+// forward copies x, input_gradient copies dy. Groups are 1. The input's channels are a multiple of 16, except
+// in forward with depth 1.
 ConvPanels conv_panels(onednn::Pass pass, const onednn::Convolution& problem, Index depth);
 
 }  // namespace tandem::cpu

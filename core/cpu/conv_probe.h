@@ -1,5 +1,5 @@
-// For measurements and tests: which algorithm computes the passes of convolutions on the CPU, and which did.
-// Both are of the thread that creates them, and cost a step that has neither a look at a pointer.
+// Control and tracing of convolution algorithms for benchmarks and tests, per thread. When unused, they cost
+// a step one pointer check.
 #pragma once
 
 #include <optional>
@@ -10,8 +10,8 @@
 
 namespace tandem::cpu {
 
-// Within its life passes are computed by `algorithm`; one that it cannot compute (convolution_by) throws
-// InternalError. The innermost holds.
+// Forces `algorithm` for all passes during its lifetime; throws InternalError for a pass that the algorithm
+// cannot compute (convolution_by). The innermost object applies.
 class ForcedConvolution {
  public:
   explicit ForcedConvolution(ConvAlgorithm algorithm);
@@ -24,7 +24,7 @@ class ForcedConvolution {
   std::optional<ConvAlgorithm> outer_;
 };
 
-// Notes what computed the passes within its life. The innermost is told.
+// Records the algorithms of the passes during its lifetime, in the innermost object.
 class ConvolutionTrace {
  public:
   ConvolutionTrace();
@@ -34,7 +34,7 @@ class ConvolutionTrace {
   static ConvolutionTrace* active();
 
   void add(const std::string& algorithm) { algorithms_.push_back(algorithm); }
-  // Of the passes since the last call, in order: "winograd", "library brgconv:avx512_core_bf16", …
+  // Entries since the last call, in order: "winograd", "library brgconv:avx512_core_bf16", …
   std::vector<std::string> take();
 
  private:

@@ -71,7 +71,7 @@ Registers query(unsigned leaf, unsigned subleaf = 0) {
 
 bool bit(unsigned value, int index) { return (value >> index & 1u) != 0; }
 
-// XCR0: which register states the operating system saves.
+// XCR0: register states saved by the operating system.
 std::uint64_t saved_states() {
   unsigned low = 0, high = 0;
   asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
@@ -195,7 +195,7 @@ const std::string& cpu_model() {
 }
 
 int available_cpus() {
-  // OpenMP asks the affinity mask, but for places that its variables give, to which it binds this thread too.
+  // The affinity mask, unless OpenMP's variables define places; OpenMP then binds this thread to one as well.
   const int places = omp_get_num_places();
   if (places == 0) return omp_get_num_procs();
   std::set<int> cpus;

@@ -17,7 +17,7 @@ namespace {
 constexpr std::array kLevels = {Level::v2, Level::v3, Level::v4, Level::v4_bf16, Level::amx};
 constexpr std::array<std::string_view, kLevels.size()> kNames = {"v2", "v3", "v4", "v4_bf16", "amx"};
 
-// The level whose kernels a level runs on.
+// The level whose Tandem kernels `level` uses.
 Level kernels_of(Level level) { return level == Level::amx ? Level::v4_bf16 : level; }
 
 std::filesystem::path library_of(Level level) {
@@ -30,7 +30,7 @@ std::string list_of(std::span<const Level> levels) {
   return text;
 }
 
-// The levels up to `highest` whose kernels are there.
+// Available levels up to `highest`.
 std::vector<Level> usable_levels(Level highest, std::span<const Level> built) {
   std::vector<Level> usable;
   for (const Level level : kLevels)
@@ -78,25 +78,25 @@ std::optional<Level> highest_level(const CpuFeatures& features) {
 
 LevelChoice choose_level(std::string_view asked, const CpuFeatures& features, std::span<const Level> built) {
   const std::optional<Level> own = highest_level(features);
-  require(own.has_value(), "cpu", "\"{}\" lacks {}: Tandem runs on x86-64-v2 and better", cpu_model(),
+  require(own.has_value(), "cpu", "\"{}\" lacks {}; Tandem needs x86-64-v2 or better", cpu_model(),
           missing_features(features_of(Level::v2), features));
   const std::vector<Level> usable = usable_levels(*own, built);
   if (asked.empty()) {
     const Level chosen = usable.back();
-    if (chosen == *own) return {chosen, "the best of this CPU", true};
-    return {chosen,
-            fmt::format(
-                "this CPU has {}, for which this build holds no kernels (-DTANDEM_LEVELS=all compiles them)",
-                name_of(*own)),
-            false};
+    if (chosen == *own) return {chosen, "the highest level of this CPU", true};
+    return {
+        chosen,
+        fmt::format("this CPU has {}, but this build lacks kernels for it (-DTANDEM_LEVELS=all adds them)",
+                    name_of(*own)),
+        false};
   }
   const std::optional<Level> named = level_named(asked);
-  require(named.has_value(), "TANDEM_ISA", "\"{}\" is no level; on this CPU there are {}", asked,
+  require(named.has_value(), "TANDEM_ISA", "\"{}\" is not a level; available levels: {}", asked,
           list_of(usable));
-  require(*named <= *own, "TANDEM_ISA", "{} is above this CPU, which lacks {}; there are {}", asked,
-          missing_features(features_of(*named), features), list_of(usable));
+  require(*named <= *own, "TANDEM_ISA", "this CPU does not support {}: it lacks {}; available levels: {}",
+          asked, missing_features(features_of(*named), features), list_of(usable));
   require(std::find(usable.begin(), usable.end(), *named) != usable.end(), "TANDEM_ISA",
-          "this build holds no kernels for {}; there are {}", asked, list_of(usable));
+          "this build has no kernels for {}; available levels: {}", asked, list_of(usable));
   return {*named, fmt::format("TANDEM_ISA={}; this CPU has {}", asked, name_of(*own)), *named == *own};
 }
 

@@ -25,7 +25,7 @@ void check(dnnl_status_t status, std::string_view where) {
     throw VendorError(where, fmt::format("oneDNN reports {}", dnnl_status2str(status)));
 }
 
-// The level holds for the library too, unless its own variable says something else.
+// The level limits oneDNN as well, unless ONEDNN_MAX_CPU_ISA is set.
 void limit_instructions(Level level) {
   constexpr dnnl_cpu_isa_t kLimits[] = {dnnl_cpu_isa_sse41, dnnl_cpu_isa_avx2, dnnl_cpu_isa_avx512_core,
                                         dnnl_cpu_isa_avx512_core_bf16};
@@ -35,10 +35,10 @@ void limit_instructions(Level level) {
 
 dnnl_engine_t engine() {
   static dnnl_engine_t engine = [] {
-    limit_instructions(level());  // which has asked for AMX: before the library looks at the CPU
+    limit_instructions(level());  // level() requests AMX before oneDNN inspects the CPU
     dnnl_engine_t created = nullptr;
     check(dnnl_engine_create(&created, dnnl_cpu, 0), "oneDNN engine");
-    dnnl_set_primitive_cache_capacity(0);  // plans are the cache
+    dnnl_set_primitive_cache_capacity(0);  // Tandem caches primitives itself
     return created;
   }();
   return engine;
@@ -60,11 +60,11 @@ dnnl_data_type_t type_of(DType dtype) {
     case DType::bf16:
       return dnnl_bf16;
     default:
-      throw InternalError("oneDNN", fmt::format("{} is not computed by oneDNN", name_of(dtype)));
+      throw InternalError("oneDNN", fmt::format("oneDNN does not compute {}", name_of(dtype)));
   }
 }
 
-// Owners of the C handles during construction.
+// RAII owners of C handles.
 template <class T, auto destroy>
 struct Handle {
   T value = nullptr;
@@ -109,7 +109,7 @@ Desc any(std::initializer_list<Index> dims, DType dtype) {
   return desc;
 }
 
-// With the scratchpad given by the caller; `sum` adds to the destination.
+// Attributes with a scratchpad from the caller; `sum` adds to the destination.
 Attributes attributes(bool sum) {
   Attributes attr;
   check(dnnl_primitive_attr_create(&attr.value), "oneDNN attributes");
@@ -178,7 +178,7 @@ Primitive::~Primitive() {
 
 namespace {
 
-// Workspace for the length of one call.
+// Workspace for one call.
 class Workspace {
  public:
   explicit Workspace(std::size_t bytes) : data_(host_allocator().allocate(bytes, MemoryKind::workspace)) {}
@@ -193,7 +193,7 @@ class Workspace {
 
 }  // namespace
 
-// The arguments of one call, each in guarded memory of its own.
+// Copies of a call's arguments, each in guarded memory.
 class Primitive::Copies {
  public:
   Copies(const Primitive& primitive, std::span<const void* const> originals)
@@ -208,7 +208,7 @@ class Primitive::Copies {
 
   const void* const* addresses() const { return addresses_; }
 
-  // Hands back what the call wrote, when it wrote that and nothing else.
+  // Copies the output back, after checking that nothing else was written.
   void hand_back() const {
     const int output = primitive_.count_ - 1;
     for (int i = 0; i <= output; ++i) {
@@ -234,10 +234,9 @@ void Primitive::check_guards(const void* block, std::string_view what, std::size
   const guard::Overrun overrun = guard::overrun(block);
   if (!overrun) [[likely]]
     return;
-  throw VendorError(where_,
-                    fmt::format("oneDNN's {} wrote {} {} of {} bytes: what was computed since cannot be "
-                                "trusted; ONEDNN_MAX_CPU_ISA=SSE41 chooses other kernels",
-                                implementation(), guard::to_string(overrun), what, bytes));
+  throw VendorError(where_, fmt::format("oneDNN's {} wrote {} {} of {} bytes: later results are invalid; "
+                                        "ONEDNN_MAX_CPU_ISA=SSE41 selects other kernels",
+                                        implementation(), guard::to_string(overrun), what, bytes));
 }
 
 void Primitive::execute(const void* const* addresses) const {
@@ -278,7 +277,7 @@ std::string Primitive::implementation() const {
 
 bool multiplies_bf16() {
   static const bool multiplies = [] {
-    engine();  // has limited the library
+    engine();  // limits oneDNN's instruction set
     constexpr unsigned kNeeded = dnnl_cpu_isa_avx512_core_bf16;
     const auto effective = static_cast<unsigned>(dnnl_get_effective_cpu_isa());
     return has_bf16_products(level()) && (effective & kNeeded) == kNeeded;
@@ -300,7 +299,7 @@ std::string to_string(const Convolution& p) {
 
 namespace {
 
-// What must lie behind the image for the output to have its extent.
+// The padding after the image that gives the output its extent.
 Index padding_after(Index extent, Index kernel, Index stride, Index padding, Index dilation, Index out) {
   const Index span = dilation * (kernel - 1) + 1;
   if ((extent + 2 * padding - span) / stride + 1 == out) return padding;
@@ -341,11 +340,11 @@ const Layout* plain_filter(const Convolution& p, DType dtype) {
 
 namespace {
 
-// oneDNN 3.2's kernels of 1×1 gather the pixels that a stride hits into their scratchpad first. For a filter
-// gradient with fewer input channels than a vector has lanes (8 for AVX2, 16 for AVX-512, bf16 as well) they
-// ask for less than they write there: 352 bytes less for 4 channels at 12×12, 12 KB at 56×56. A thread writes
-// into the next one's share, the last into whatever lies behind. They are passed over with any stride and
-// number of channels: guards see only what leaves the scratchpad.
+// oneDNN 3.2's 1×1 kernels first gather strided pixels into their scratchpad. For a filter gradient with
+// fewer input channels than vector lanes (8 for AVX2, 16 for AVX-512 and bf16) they request less than they
+// write: 352 bytes less for 4 channels at 12×12, 12 KB at 56×56. Each thread overwrites the next thread's
+// part, the last one memory beyond the scratchpad. They are excluded for every stride above 1 and number of
+// channels, since guards only detect writes beyond the scratchpad.
 bool overruns(Pass pass, const Convolution& p, std::string_view implementation) {
   return pass == Pass::filter_gradient && p.options.stride != std::array<Index, 2>{1, 1} &&
          implementation.find("1x1") != std::string_view::npos;
@@ -387,7 +386,7 @@ std::unique_ptr<Primitive> convolution(Pass pass, const Convolution& p, Kernels 
       return build(pd, {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST}, std::move(where));
     return build(pd, {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}, std::move(where));
   }
-  // The hint only ties the passes together; it is in the type both passes share.
+  // The hint only links the passes; its dtype is the one that both passes share.
   const Desc hint_x = image(p.batch, p.height, p.width, p.channels, p.dtype);
   const Desc hint_w = filter_in_any_layout(p, p.dtype);
   const PrimitiveDesc hint = forward(hint_x, hint_w, y, true);
@@ -462,7 +461,7 @@ std::unique_ptr<Primitive> reorder(const Layout* from, const Layout* to, bool ac
 }
 
 PackedWeights packed(const Tensor& tensor, const Layout* plain, const Layout* wanted) {
-  // Tensors at one offset may view the same elements differently, so the plain layout belongs to the key.
+  // Tensors at one offset may have different shapes, so the key includes the plain layout.
   struct Move {
     std::uint32_t layout;
     std::unique_ptr<Primitive> reorder;

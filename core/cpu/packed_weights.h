@@ -1,4 +1,4 @@
-// Copies of weights in the layout a kernel prefers.
+// Cached copies of weights in the layout that a kernel prefers.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace tandem::cpu {
 
-// The number of a layout that weights are copied into; the same key always has the same number.
+// ID of a weight layout; equal keys have equal IDs.
 std::uint32_t layout_id(const KernelKey& key);
 
-// A block of weights memory, written from a storage's elements from `offset` on.
+// A block of weights memory derived from a storage's elements from `offset` on.
 struct DerivedCopy {
   DerivedCopy(Index from, std::uint32_t as, std::size_t bytes)
       : offset(from), layout(as), data(host_allocator().allocate(bytes, MemoryKind::weights)) {}
@@ -24,11 +24,11 @@ struct DerivedCopy {
   const Index offset;  // in elements
   const std::uint32_t layout;
   void* const data;
-  std::uint64_t version = 0;  // of the storage, when it was filled
+  std::uint64_t version = 0;  // of the storage, when the copy was written
   bool filled = false;
 };
 
-// Those of one storage.
+// The derived copies of one storage.
 struct DerivedCopies final : KeptList {
   static constexpr Kept kKept = Kept::packed_weights;
   std::deque<DerivedCopy> copies;
@@ -40,8 +40,8 @@ struct DerivedCopies final : KeptList {
   }
 };
 
-// `bytes` of memory that `fill(address)` wrote from `tensor` in layout `layout`. It is filled anew when the
-// version of the storage has moved since, and goes with the storage.
+// Returns `bytes` of memory that `fill(address)` wrote from `tensor` in layout `layout`. The copy is refilled
+// when the storage's version changes, and is freed with the storage.
 template <class Fill>
 const void* derived_copy(const Tensor& tensor, std::uint32_t layout, std::size_t bytes, Fill&& fill) {
   const auto offset = static_cast<Index>(tensor.offset() / size_of(tensor.dtype()));
@@ -54,10 +54,10 @@ const void* derived_copy(const Tensor& tensor, std::uint32_t layout, std::size_t
   return copy.data;
 }
 
-// `bytes` that `fill(address)` wrote from weights in layout `layout`, for as long as this lives. They stay
-// with f32 weights and, while few, with any (derived_copy). A large copy of 16-bit weights lives no longer
-// than this: kept, the copies would take more memory than the 16 bits save, and a training step reads each
-// layout once per value of the weights.
+// `bytes` that `fill(address)` wrote from weights in layout `layout`, valid for this object's lifetime.
+// Copies of f32 weights and small copies are cached with the weights (derived_copy). Large copies of 16-bit
+// weights are temporary: cached, they would take more memory than 16 bits save, and a training step reads
+// each layout once per value of the weights.
 class PackedWeights {
  public:
   template <class Fill>
@@ -71,7 +71,7 @@ class PackedWeights {
       data_ = memory_.raw();
     }
   }
-  // Weights that are used as they lie.
+  // Weights used in their own layout.
   explicit PackedWeights(const Tensor& weights) : data_(weights.raw()) {}
 
   const void* raw() const { return data_; }

@@ -17,7 +17,7 @@ namespace tandem::cpu {
 
 namespace {
 
-// Stack of the calling thread; as much as can be where the system does not say.
+// Stack size of the calling thread; SIZE_MAX if the system does not report it.
 std::size_t stack_bytes() {
   std::size_t bytes = SIZE_MAX;
 #if defined(__linux__)
@@ -30,14 +30,14 @@ std::size_t stack_bytes() {
   return bytes;
 }
 
-// What made the stacks of new threads as small as they are, for people.
+// The setting that determined the stack size of new threads, for messages.
 std::string reason_of_stacks() {
   for (const char* name : {"OMP_STACKSIZE", "GOMP_STACKSIZE"})
     if (const char* value = std::getenv(name)) return printable(fmt::format("{}={}", name, value));
   return "ulimit -s";
 }
 
-// As OpenMP reads it, in bytes: a number of KiB, or of the unit behind it. 0 where it is no such number.
+// Size in bytes as OpenMP parses it: a number of KiB, or of the given unit; 0 if invalid.
 std::size_t stack_asked_for(const char* value) {
   char* unit = nullptr;
   const unsigned long long number = std::strtoull(value, &unit, 10);
@@ -57,7 +57,7 @@ std::size_t stack_asked_for(const char* value) {
   }
 }
 
-// OpenMP ends the process where the system has no room for a thread.
+// OpenMP aborts the process if the system cannot start a thread, so this tries first.
 void require_threads_start() {
   for (const char* name : {"OMP_STACKSIZE", "GOMP_STACKSIZE"}) {
     const char* value = std::getenv(name);
@@ -71,22 +71,21 @@ void require_threads_start() {
     if (is_size && failure == 0) pthread_join(thread, nullptr);
     pthread_attr_destroy(&attributes);
     require(failure == 0, printable(fmt::format("{}={}", name, value)),
-            "no thread starts with a stack of {} MiB: {}; leave it out, or lower it",
+            "threads cannot start with a stack of {} MiB: {}; unset or lower it",
             stack_asked_for(value) >> 20, std::strerror(failure));
   }
 }
 
 void require_stack(std::size_t bytes, const std::string& reason, std::string_view whose) {
-  require(bytes >= kLeastStack, reason,
-          "{} has a stack of {} KiB, kernels need {}; leave it out, or raise it", whose, bytes >> 10,
-          kLeastStack >> 10);
+  require(bytes >= kLeastStack, reason, "{} has a stack of {} KiB, kernels need {}; unset or raise it", whose,
+          bytes >> 10, kLeastStack >> 10);
 }
 
 std::string text_of_variables() {
   std::string text;
   for (const auto& [name, value] : openmp_variables())
     text += fmt::format("{}{}={}", text.empty() ? "" : " ", name, value);
-  return text.empty() ? "no variable of OpenMP's is set" : text;
+  return text.empty() ? "no OpenMP variable is set" : text;
 }
 
 bool form_team() {
@@ -94,7 +93,7 @@ bool form_team() {
   if (omp_get_max_active_levels() < 1) omp_set_max_active_levels(1);
   const int asked = std::min(omp_get_max_threads(), thread_limit());
   omp_set_num_threads(asked);
-  require_stack(stack_bytes(), "ulimit -s", "the thread that computes");
+  require_stack(stack_bytes(), "ulimit -s", "the calling thread");
   require_threads_start();
   int present = 0;
   std::size_t least = SIZE_MAX;
@@ -103,9 +102,9 @@ bool form_team() {
     present += 1;
     if (omp_get_thread_num() > 0) least = stack_bytes();
   }
-  require(present == asked, "OpenMP", "a team of {} threads was asked for, {} came ({})", asked, present,
+  require(present == asked, "OpenMP", "requested a team of {} threads, got {} ({})", asked, present,
           text_of_variables());
-  require_stack(least, reason_of_stacks(), "a thread of the team");
+  require_stack(least, reason_of_stacks(), "a worker thread");
   return true;
 }
 

@@ -1,6 +1,5 @@
-// The team of OpenMP's threads has the size that was planned, whatever OpenMP's variables say: kernels of
-// oneDNN are made for a number of threads, and with fewer they wait for ever, or leave parts of their result
-// as they were.
+// The OpenMP thread team, with a guaranteed size. oneDNN's kernels are created for a number of threads; with
+// fewer they hang or leave parts of the result unwritten.
 #pragma once
 
 #include <cstddef>
@@ -10,21 +9,21 @@
 
 namespace tandem::cpu {
 
-// Bytes of stack that every thread of a team has at least: several times those of the deepest kernel.
+// Minimum stack size of a team's threads in bytes, several times the need of the deepest kernel.
 inline constexpr std::size_t kLeastStack = std::size_t{512} << 10;
 
-// Once for each thread that computes: teams are not made smaller than was asked for (OMP_DYNAMIC,
-// OMP_MAX_ACTIVE_LEVELS), and no larger one is asked for than may be (OMP_THREAD_LIMIT). Then a team is
-// formed. Throws UserError with the variable's name where it has another size, or less than kLeastStack.
+// Prepares and starts the team, once per computing thread. Prevents smaller teams than requested
+// (OMP_DYNAMIC, OMP_MAX_ACTIVE_LEVELS) and requests at most OMP_THREAD_LIMIT threads. Throws UserError with
+// the variable's name if the team has another size, or a thread's stack is smaller than kLeastStack.
 void prepare_team();
 
-// OMP_THREAD_LIMIT, or as many as there may ever be.
+// OMP_THREAD_LIMIT, or the largest possible count.
 int thread_limit();
 
-// OpenMP's variables in the environment, GNU's own included, by name: {"OMP_PLACES", "cores"}.
+// OpenMP's environment variables, including GNU's, by name: {"OMP_PLACES", "cores"}.
 std::vector<std::pair<std::string, std::string>> openmp_variables();
 
-// Within its life, parallel regions of this thread have `count` threads. The innermost holds.
+// During its lifetime, parallel regions of this thread have `count` threads. The innermost object applies.
 class TeamSize {
  public:
   explicit TeamSize(int count);

@@ -1,21 +1,20 @@
-// How a thread of the OpenMP team waits for the others.
+// Waiting policy of OpenMP threads.
 #pragma once
 
 #include <string>
 
 namespace tandem::cpu {
 
-// A thread that waits spins this long, then sleeps until it is woken. Within a step on quiet cores hardly a
-// wait is longer: spinning on gains nothing; on cores that others use as well, it takes the time that the
-// thread waited for needs.
+// Spin time of a waiting thread before it sleeps. Within a step on idle cores few waits are longer. On busy
+// cores longer spinning takes CPU time from the thread that is waited for.
 inline constexpr double kSpinMicroseconds = 50.0;
 
-// How the team of this process waits: "spin 50 us, then sleep"; what the environment asks for instead, as
-// "OMP_WAIT_POLICY=passive"; or "as OpenMP does by default", for milliseconds, in a program without
+// The waiting policy of this process: "spin 50 us, then sleep"; the environment's setting, e.g.
+// "OMP_WAIT_POLICY=passive"; or "as OpenMP does by default" (milliseconds of spinning) in a program without
 // core/cpu/short_spin.cpp.
 std::string waiting();
 
-// short_spin.cpp has set the above.
+// Called by short_spin.cpp after it has set the policy.
 void spins_briefly();
 
 }  // namespace tandem::cpu

@@ -60,20 +60,19 @@ TEST_CASE("a build without the CPU's level takes the next lower one, and says so
   constexpr std::array best = {Level::v2, Level::v4_bf16};
   CHECK(cpu::choose_level("", with(Level::amx), best).level == Level::amx);
   CHECK_FAILS(UserError, cpu::choose_level("v4", with(Level::amx), best),
-              "TANDEM_ISA] this build holds no kernels for v4; there are v2, v4_bf16, amx");
+              "TANDEM_ISA] this build has no kernels for v4; available levels: v2, v4_bf16, amx");
 }
 
 TEST_CASE("a level that is none, or above the CPU, is refused with those that there are", "[level]") {
   CHECK_FAILS(UserError, cpu::choose_level("avx2", with(Level::v4), kAll),
-              "TANDEM_ISA] \"avx2\" is no level; on this CPU there are v2, v3, v4");
+              "TANDEM_ISA] \"avx2\" is not a level; available levels: v2, v3, v4");
   CHECK_FAILS(
       UserError, cpu::choose_level("v4", with(Level::v3), kAll),
-      "TANDEM_ISA] v4 is above this CPU, which lacks avx512f, avx512bw, avx512cd, avx512dq, avx512vl; there "
-      "are v2, v3");
+      "TANDEM_ISA] this CPU does not support v4: it lacks avx512f, avx512bw, avx512cd, avx512dq, avx512vl; "
+      "available levels: v2, v3");
   cpu::CpuFeatures old = with(Level::v2);
   old.sse4_2 = false;
-  CHECK_FAILS(UserError, cpu::choose_level("", old, kAll),
-              "lacks sse4_2: Tandem runs on x86-64-v2 and better");
+  CHECK_FAILS(UserError, cpu::choose_level("", old, kAll), "lacks sse4_2; Tandem needs x86-64-v2 or better");
 }
 
 TEST_CASE("this process computes with a level that CPU and build have", "[level]") {

@@ -143,12 +143,12 @@ TEST_CASE("TANDEM_ISA takes the kernels of a lower level, which the run records"
 
   const Outcome unknown = at("avx2", {"env"});
   CHECK(unknown.exit_code == 2);
-  CHECK_THAT(unknown.err, Contains("TANDEM_ISA] \"avx2\" is no level; on this CPU there are v2"));
+  CHECK_THAT(unknown.err, Contains("TANDEM_ISA] \"avx2\" is not a level; available levels: v2"));
   CHECK(line_count(unknown.err) == 1);
 
   const Unset own("TANDEM_ISA");
   const auto best = cpu_found(directory);
-  CHECK(best["level_reason"] == "the best of this CPU");
+  CHECK(best["level_reason"] == "the highest level of this CPU");
   if (best["level"] == "v2") return;
   CHECK_THAT(trained.err, Contains("using kernels of v2: TANDEM_ISA=v2; this CPU has "));
   const std::string changed = "kernels of v2 → " + best["level"].get<std::string>();
@@ -189,7 +189,7 @@ TEST_CASE("a build without the CPU's level computes with the next lower one and 
                    .directory = directory.path().string(),
                    .environment = std::move(variables)});
   };
-  const std::string reason = next + ": this CPU has " + best + ", for which this build holds no kernels";
+  const std::string reason = next + ": this CPU has " + best + ", but this build lacks kernels for it";
 
   CHECK_THAT(must(without({"env"})).out, Contains("\nlevel         " + reason));
   const Outcome trained = must(
@@ -199,7 +199,7 @@ TEST_CASE("a build without the CPU's level computes with the next lower one and 
   CHECK(recorded["level"] == next);
   CHECK(recorded["levels_built"].size() == whole["levels_built"].size() - 1);
   CHECK_THAT(refused(without({"env"}, {{"TANDEM_ISA", kernels}})),
-             Contains("TANDEM_ISA] this build holds no kernels for " + kernels + "; there are v2"));
+             Contains("TANDEM_ISA] this build has no kernels for " + kernels + "; available levels: v2"));
 }
 
 TEST_CASE("a level above the CPU is refused with those that there are", "[program]") {
@@ -221,8 +221,9 @@ TEST_CASE("a level above the CPU is refused with those that there are", "[progra
                                       .directory = directory.path().string(),
                                       .environment = {{"TANDEM_ISA", above}}});
       const std::string error = refused(outcome);
-      CHECK_THAT(error, Contains("TANDEM_ISA] " + std::string(above) + " is above this CPU, which lacks "));
-      CHECK_THAT(error, EndsWith("; there are " + usable + "\n"));
+      CHECK_THAT(error,
+                 Contains("TANDEM_ISA] this CPU does not support " + std::string(above) + ": it lacks "));
+      CHECK_THAT(error, EndsWith("; available levels: " + usable + "\n"));
     }
   }
   CHECK_FALSE(std::filesystem::exists(directory.path() / "run"));
