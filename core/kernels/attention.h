@@ -1,20 +1,20 @@
-// The formulas of additive attention (core/attention.h) for host and device.
+// Formulas of additive attention (core/attention.h), for host and device.
 #pragma once
 
 #include "core/kernels/math.h"
 
 namespace tandem::attention {
 
-// u_j·tanh of the sum that feature j has: a term of a score.
+// A term of a score: u_j·tanh(sum), where `sum` is feature j before tanh.
 template <class T>
 TANDEM_HD T score_term(T u, T sum) {
   return u * math::tanh(sum);
 }
 
-// What a score's gradient gives to a feature.
+// Gradient contribution of a score to one feature.
 template <class T>
 struct FeatureGradient {
-  T sum, u;  // of what tanh is taken of, and of u_j
+  T sum, u;  // gradients of the argument of tanh and of u_j
 };
 
 template <class T>

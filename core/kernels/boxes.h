@@ -1,6 +1,5 @@
-// The formulas of boxes (core/boxes.h) for host and device, with the same bits on all of them. A product must
-// not be fused with a sum: a GPU is told so by `product`, a host compiler by -ffp-contract=off for the files
-// that include this (CMakeLists.txt).
+// Formulas of box matching (core/boxes.h), bit-identical on host and device. Products must not be fused with
+// additions: `product` prevents it on a GPU, -ffp-contract=off on the host (CMakeLists.txt).
 #pragma once
 
 #include <array>
@@ -25,7 +24,7 @@ struct Corners {
   float x1, y1, x2, y2;
 };
 
-// (cx, cy, w, h): halves are exact.
+// Converts (cx, cy, w, h); halving is exact.
 TANDEM_HD Corners corners_of(const float* anchor) {
   const float w = 0.5f * anchor[2], h = 0.5f * anchor[3];
   return {anchor[0] - w, anchor[1] - h, anchor[0] + w, anchor[1] + h};
@@ -33,7 +32,7 @@ TANDEM_HD Corners corners_of(const float* anchor) {
 
 TANDEM_HD float area_of(const Corners& box) { return product(box.x2 - box.x1, box.y2 - box.y1); }
 
-// Intersection over union; 0 of two that have no area.
+// Intersection over union; 0 for two boxes without area.
 TANDEM_HD float overlap(const Corners& a, float area_a, const Corners& b, float area_b) {
   const float w = least(a.x2, b.x2) - most(a.x1, b.x1), h = least(a.y2, b.y2) - most(a.y1, b.y1);
   const float shared = product(most(w, 0.0f), most(h, 0.0f));
@@ -41,12 +40,12 @@ TANDEM_HD float overlap(const Corners& a, float area_a, const Corners& b, float 
   return all > 0.0f ? shared / all : 0.0f;
 }
 
-// ln(a/b) by way of double, whose rounding errors a float does not see.
+// ln(a/b), computed in double so that the rounded float is exact.
 TANDEM_HD float log_ratio(float a, float b) {
   return static_cast<float>(math::log(static_cast<double>(a / b)));
 }
 
-// `object` as (x1, y1, x2, y2), `variances` as BoxMatchOptions has them.
+// `object` is (x1, y1, x2, y2); `variances` as in BoxMatchOptions.
 TANDEM_HD void encode(const float* object, const float* anchor, const float* variances, float* code) {
   const float cx = 0.5f * (object[0] + object[2]), cy = 0.5f * (object[1] + object[3]);
   code[0] = (cx - anchor[0]) / anchor[2] / variances[0];
@@ -55,8 +54,8 @@ TANDEM_HD void encode(const float* object, const float* anchor, const float* var
   code[3] = log_ratio(object[3] - object[1], anchor[3]) / variances[1];
 }
 
-// Numbers in the order in which anchors without an object are chosen: the greater the loss, then the lower
-// the anchor, the greater the number; no two are equal. NaN is above all.
+// Sort key for hard negative mining: a larger loss, then a lower anchor index, gives a larger key. Keys are
+// unique; NaN is the largest.
 TANDEM_HD std::uint64_t rank_of(float loss, std::int32_t anchor) {
   std::uint32_t bits = std::bit_cast<std::uint32_t>(loss);
   if (loss != loss) {
@@ -67,7 +66,7 @@ TANDEM_HD std::uint64_t rank_of(float loss, std::int32_t anchor) {
   return std::uint64_t{bits} << 32 | ~static_cast<std::uint32_t>(anchor);
 }
 
-// The same of overlaps, which are not negative.
+// The same for overlaps, which are non-negative.
 TANDEM_HD std::uint64_t rank_of_overlap(float value, std::int32_t anchor) {
   return std::uint64_t{std::bit_cast<std::uint32_t>(value)} << 32 | ~static_cast<std::uint32_t>(anchor);
 }
@@ -78,7 +77,7 @@ TANDEM_HD float overlap_of(std::uint64_t rank) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(rank >> 32));
 }
 
-// Anchors without an object that an image with so many positives has in its loss, and the share of each.
+// Number of negatives in the loss of an image with `positives` positives.
 TANDEM_HD Index negatives_of(const MiningOptions& options, Index positives) {
   const auto wanted = static_cast<Index>(options.negatives_per_positive * static_cast<double>(positives));
   return wanted > options.min_negatives ? wanted : options.min_negatives;

@@ -1,13 +1,13 @@
-// The scalar formulas of elementwise kernels, shared by all devices.
+// Scalar formulas of elementwise kernels, shared by all devices.
 //
 // A formula is a struct with
 //   arity                     number of operands
-//   eval(c, operands…)        the value, for compute types float, double and, where kIntegral, int64; `c`
-//                             holds the formula's constants in the compute type
-//   kSaves, derivative(c, s)  optional, arity 1: its derivative as a function of what was saved, s: the
-//                             input or the output
-//   gradient(c, s, dy)        optional: dy·derivative where a product would do harm (0·inf)
-// `Formulas` at the end lists them all; FormulaId is the position in that list.
+//   eval(c, operands…)        the value, for compute types float, double and, if kIntegral, int64; `c` holds
+//   the
+//                             formula's constants in the compute type
+//   kSaves, derivative(c, s)  optional, arity 1: the derivative as a function of the saved input or output s
+//   gradient(c, s, dy)        optional: dy·derivative, where the product could give 0·inf
+// `Formulas` at the end lists all formulas; FormulaId is the position in that list.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct Constants {
 
 enum class Saves : std::uint8_t { nothing, input, output };
 
-// What a formula is unless it says otherwise.
+// Default properties of a formula.
 template <int Arity, bool Integral = false, Saves Kept = Saves::nothing>
 struct Traits {
   static constexpr int arity = Arity;
@@ -37,7 +37,7 @@ struct Traits {
 template <class F>
 inline constexpr bool has_gradient_v = F::arity == 1 && F::kSaves != Saves::nothing;
 
-// dx from what F saved and dy.
+// dx from the value saved by F, and dy.
 template <class F>
 struct GradientOf : Traits<2> {
   template <class T>
@@ -84,7 +84,7 @@ struct Neg : Traits<1, true> {
   TANDEM_EVAL1 { return -x; }
 };
 struct Sign : Traits<1, true> {
-  TANDEM_EVAL1 { return x > T(0) ? T(1) : x < T(0) ? T(-1) : x; }  // keeps NaN and the sign of zero
+  TANDEM_EVAL1 { return x > T(0) ? T(1) : x < T(0) ? T(-1) : x; }  // keeps NaN and signed zero
 };
 struct Abs : Traits<1, true, Saves::input> {
   TANDEM_EVAL1 {
@@ -149,7 +149,7 @@ struct Erf : Traits<1, false, Saves::input> {
   TANDEM_DERIVATIVE { return T(1.12837916709551257390) * math::exp(-s * s); }
 };
 struct Relu : Traits<1, true, Saves::output> {
-  TANDEM_EVAL1 { return x < T(0) ? T(0) : x; }  // NaN stays
+  TANDEM_EVAL1 { return x < T(0) ? T(0) : x; }  // keeps NaN
   TANDEM_GRADIENT { return s > T(0) ? dy : T(0); }
 };
 struct Relu6 : Traits<1, true, Saves::output> {
@@ -201,7 +201,7 @@ struct Hardswish : Traits<1, false, Saves::input> {
   }
   TANDEM_GRADIENT { return s < T(-3) ? T(0) : s > T(3) ? dy : dy * (s / T(3) + T(0.5)); }
 };
-// The input is saved: near the ends an output of 16 bits rounds to them.
+// Saves the input, because a 16-bit output near the bounds rounds to them.
 struct Hardsigmoid : Traits<1, false, Saves::input> {
   TANDEM_EVAL1 {
     const T gate = x + T(3);
@@ -217,7 +217,7 @@ struct Clamp : Traits<1, true, Saves::input> {
   }
   TANDEM_GRADIENT { return s < c[0] || s > c[1] ? T(0) : dy; }
 };
-// c[0]: the other operand, in the five below.
+// c[0]: the other operand, for the next five formulas.
 struct AddScalar : Traits<1, true> {
   TANDEM_EVAL1 { return x + c[0]; }
 };
@@ -280,7 +280,7 @@ struct Greater : Traits<2, true> {
 struct GreaterEqual : Traits<2, true> {
   TANDEM_EVAL2 { return T(a >= b); }
 };
-// x and its slope.
+// x, slope.
 struct Prelu : Traits<2> {
   TANDEM_EVAL2 { return a > T(0) ? a : a * b; }
 };
@@ -288,14 +288,14 @@ struct Prelu : Traits<2> {
 struct Where : Traits<3, true> {
   TANDEM_EVAL3 { return p != T(0) ? q : r; }
 };
-// From, to, weight; exact at both ends.
+// From, to, weight; exact for weights 0 and 1.
 struct Lerp : Traits<3> {
   TANDEM_EVAL3 {
     const T d = q - p;
     return r < T(0.5) ? p + r * d : q - (T(1) - r) * d;
   }
 };
-// From and to; c[0]: the weight.
+// From, to; c[0]: weight.
 struct LerpScalar : Traits<2> {
   TANDEM_EVAL2 { return Lerp::eval(c, a, b, c[0]); }
 };
@@ -317,14 +317,14 @@ struct PowGradientBase : Traits<3> {
 struct PowGradientExponent : Traits<3> {
   TANDEM_EVAL3 { return p == T(0) && q >= T(0) ? T(0) : r * math::pow(p, q) * math::log(p); }
 };
-// This operand, the other one → its share of the gradient of the larger (smaller): 1, ½ among equals, 0.
+// This operand, the other one → gradient share of the larger (smaller): 1, ½ if equal, 0.
 struct MaximumShare : Traits<2> {
   TANDEM_EVAL2 { return a == b ? T(0.5) : a > b || a != a ? T(1) : T(0); }
 };
 struct MinimumShare : Traits<2> {
   TANDEM_EVAL2 { return a == b ? T(0.5) : a < b || a != a ? T(1) : T(0); }
 };
-// The same times dy, which comes third.
+// This operand, the other one, dy → share·dy.
 struct MaximumGradient : Traits<3> {
   TANDEM_EVAL3 {
     const T share = MaximumShare::eval(c, p, q);
@@ -345,7 +345,7 @@ struct PreluGradient : Traits<3> {
 struct PreluSlopeGradient : Traits<2> {
   TANDEM_EVAL2 { return a > T(0) ? T(0) : a * b; }
 };
-// Condition, dy → dy where the condition holds, where it does not.
+// Condition, dy → dy where the condition is true (false), else 0.
 struct KeepWhere : Traits<2, true> {
   TANDEM_EVAL2 { return a != T(0) ? b : T(0); }
 };
@@ -360,15 +360,15 @@ struct MulComplement : Traits<2> {
 struct MulDifference : Traits<3> {
   TANDEM_EVAL3 { return (q - p) * r; }
 };
-// Share, dy → share·dy, 0 where the share is 0 whatever dy is.
+// Share, dy → share·dy; 0 for share 0 and any dy.
 struct KeepShare : Traits<2> {
   TANDEM_EVAL2 { return a == T(0) ? T(0) : a * b; }
 };
-// x, extremum of its range → 1 where x is that extremum (NaN is).
+// x, extremum of its range → 1 if x equals the extremum or is NaN.
 struct IsExtremum : Traits<2> {
   TANDEM_EVAL2 { return a == b || a != a ? T(1) : T(0); }
 };
-// x, logsumexp of its range, dy → softmax(x)·dy; 0 where all of the range is minus infinity.
+// x, logsumexp of its range, dy → softmax(x)·dy; 0 if the whole range is minus infinity.
 struct LogSumExpGradient : Traits<3> {
   TANDEM_EVAL3 { return p == -std::numeric_limits<T>::infinity() ? T(0) : r * math::exp(p - q); }
 };
@@ -387,14 +387,14 @@ struct SquaredDifference : Traits<2> {
     return d * d;
   }
 };
-// |a - b| where it saturates: with m = min(|a - b|, c[0]) it is c[1]·m·(|a - b| - m/2).
+// Huber loss of |a - b|: with m = min(|a - b|, c[0]) it is c[1]·m·(|a - b| - m/2).
 struct Huber : Traits<2> {
   TANDEM_EVAL2 {
     const T d = std::fabs(a - b), m = d > c[0] ? c[0] : d;
     return m * (d - m * T(0.5)) * c[1];
   }
 };
-// From, to, dy → d from of the same.
+// From, to, dy → gradient of the Huber loss for `from`.
 struct HuberGradient : Traits<3> {
   TANDEM_EVAL3 { return Clamp::eval({-c[0], c[0]}, p - q) * c[1] * r; }
 };
@@ -433,7 +433,7 @@ using UnaryGradients =
                 GradientOf<Hardswish>, GradientOf<Hardsigmoid>, GradientOf<Clamp>, GradientOf<ScalarDiv>,
                 GradientOf<PowScalar>>;
 
-// The derivatives that are piecewise constant, hence constants to a second differentiation.
+// Piecewise constant derivatives, whose own derivative is 0.
 using StepDerivatives = FormulaList<DerivativeOf<Abs>, DerivativeOf<Relu>, DerivativeOf<Relu6>,
                                     DerivativeOf<LeakyRelu>, DerivativeOf<Hardsigmoid>, DerivativeOf<Clamp>>;
 

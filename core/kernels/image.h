@@ -1,4 +1,4 @@
-// What an output pixel shows of a record, and its normalisation, for host and device.
+// Source position and normalisation of an output pixel, for host and device.
 #pragma once
 
 #include <cmath>
@@ -9,8 +9,8 @@
 
 namespace tandem::kernels {
 
-// pixel·scale + offset, rounded once. A host without fused multiply-add goes by way of double, which is the
-// same for 8-bit pixels: their products and sums fit its 53 bits.
+// pixel·scale + offset, rounded once. A host without fused multiply-add computes in double, with equal
+// results for 8-bit pixels: their products and sums fit in 53 bits.
 TANDEM_HD float normalised(float pixel, float scale, float offset) {
 #if defined(__FMA__) || defined(__CUDA_ARCH__)
   return std::fma(pixel, scale, offset);
@@ -20,8 +20,8 @@ TANDEM_HD float normalised(float pixel, float scale, float offset) {
 #endif
 }
 
-// Row of the record that output row y of `height` shows, and column for output column x of `width`. Outside
-// the record they show the window's fill.
+// Record row shown in output row y of `height`, and record column shown in output column x of `width`.
+// Positions outside the record show the window's fill value.
 TANDEM_HD std::int32_t shown_row(const ImageWindow& window, std::int32_t y, std::int32_t height) {
   return window.top + (window.flipped ? height - 1 - y : y);
 }

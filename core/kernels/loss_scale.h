@@ -1,4 +1,4 @@
-// The transition of the loss scale at the end of a step, for host and device.
+// Loss-scale update at the end of a step, for host and device.
 #pragma once
 
 #include <cmath>
@@ -55,14 +55,14 @@ TANDEM_HD float scale_after_clean_step(const ScaleRules& rules, ScaleState& stat
   return state.value > rules.ceiling ? state.value : rules.ceiling;
 }
 
-// NVCaffe: the greatest gradient of the last step is brought to `target`.
+// NVCaffe: scales the largest gradient of the last step to `target`.
 TANDEM_HD float scale_from_amax(const ScaleRules& rules, const ScaleState& state) {
   return state.amax > 0.0 ? limited_scale(rules, static_cast<double>(rules.target) / state.amax)
                           : state.value;
 }
 
-// OpenSeq2Seq's LogMax: the logarithms of the greatest gradients are taken as normal; the scale leaves a
-// chance of 0.1 % (3.09 deviations) that the next one exceeds 2^16. An overflow counts as 2^16.
+// OpenSeq2Seq's LogMax: models the log of the largest gradient as normal and chooses the scale so that the
+// next one exceeds 2^16 with a probability of 0.1 % (3.09 standard deviations). An overflow counts as 2^16.
 TANDEM_HD float scale_from_logmax(const ScaleRules& rules, bool overflow, ScaleState& state) {
   constexpr double kGreatest = 16.0, kDeviations = 3.09, kFast = 0.99, kSlow = 0.999;
   if (!overflow && !(state.amax > 0.0)) return state.value;
@@ -79,7 +79,7 @@ TANDEM_HD float scale_from_logmax(const ScaleRules& rules, bool overflow, ScaleS
   return limited_scale(rules, std::exp2(kGreatest - (state.mean / fast + kDeviations * deviation)));
 }
 
-// What was gathered since the last transition decides the scale of the next backward.
+// Computes the scale of the next backward pass from the statistics since the last update.
 TANDEM_HD void update_scale(const ScaleRules& rules, ScaleState& state) {
   const bool overflow = state.found_inf != 0 && !(rules.spare_forward && state.forward_non_finite != 0);
   const bool spared = state.found_inf != 0 && !overflow;

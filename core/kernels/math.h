@@ -1,8 +1,8 @@
-// Elementary functions of the compute types for host and device.
+// Elementary functions of the compute types, for host and device.
 //
-// The float versions for the host are branch-free, so that compilers vectorise loops over them; they stay
-// within 2 ulp of the true value over the whole range, subnormal results included, and treat NaN and
-// infinities as <cmath> does. Doubles go to <cmath>; on a device everything goes to the device's library.
+// The host's float versions are branch-free, so that compilers vectorise loops over them. They are within 2
+// ulp over the whole range, including subnormal results, and treat NaN and infinities like <cmath>. Doubles
+// use <cmath>; a device uses its own library.
 #pragma once
 
 #include <bit>
@@ -40,7 +40,7 @@ struct Reduced {
   std::int32_t k;
 };
 TANDEM_HD Reduced reduce_by_ln2(float x) {
-  // Adding 1.5·2^23 rounds to an integer, which then stands in the lower bits.
+  // Adding 1.5·2^23 rounds to an integer in the low bits.
   const float shifted = std::fma(x, 1.44269504f, 12582912.0f);
   const float k = shifted - 12582912.0f;
   float r = std::fma(k, -0.693359375f, x);
@@ -87,12 +87,12 @@ inline constexpr float kErfSplit = 0.927734375f;
 }  // namespace detail
 
 TANDEM_HD float exp(float x) {
-  // Clamped where the result is 0 or infinite anyway; NaN passes both comparisons.
+  // Clamped to the range beyond which the result is 0 or infinite; NaN passes both comparisons.
   const float low = x < -104.0f ? -104.0f : x;
   const float clamped = low > 89.0f ? 89.0f : low;
   const auto [r, k] = detail::reduce_by_ln2(clamped);
   const float p = std::fma(detail::exp_tail(r) * r, r, r) + 1.0f;
-  // In two factors, so that the first product never overflows and subnormal results round once.
+  // Two factors, so that the first product cannot overflow and subnormal results round once.
   const std::int32_t half = k >> 1;
   return p * detail::power_of_two(half) * detail::power_of_two(k - half);
 }
@@ -102,7 +102,7 @@ TANDEM_HD float expm1(float x) {
   const float clamped = low > 89.0f ? 89.0f : low;
   const auto [r, k] = detail::reduce_by_ln2(clamped);
   const float p = std::fma(detail::exp_tail(r) * r, r, r);
-  // 2^k·(p + 1) - 1; the last doubling comes afterwards, so that k = 128 does not overflow too early.
+  // 2^k·(p + 1) - 1; the last doubling is separate, so that k = 128 does not overflow early.
   const float scale = detail::power_of_two(k > 127 ? 127 : k);
   const float result = std::fma(p, scale, scale - 1.0f);
   return k > 127 ? result * 2.0f : x == 0.0f ? x : result;
@@ -137,7 +137,7 @@ TANDEM_HD float log(float x) {
 
 TANDEM_HD float log1p(float x) {
   const float u = 1.0f + x;
-  // log(u) plus what rounding 1 + x has lost.
+  // log(u), corrected for the rounding error of 1 + x.
   const float corrected = log(u) + (x - (u - 1.0f)) / u;
   return u == 1.0f ? x : u > 0.0f && u < std::numeric_limits<float>::infinity() ? corrected : log(u);
 }
@@ -154,8 +154,8 @@ TANDEM_HD float erf(float x) {
   return t > detail::kErfSplit ? far : detail::erf_near_zero(x);
 }
 
-// The standard normal distribution function, to 1e-7 absolutely; relatively to 1e-6 above -3 and 1e-4 above
-// -5.
+// Standard normal distribution function, with an absolute error of 1e-7; relative error 1e-6 above -3 and
+// 1e-4 above -5.
 TANDEM_HD float normal_cdf(float x) {
   const float scaled = x * 0.70710678f;
   const float t = std::fabs(scaled);
@@ -191,7 +191,7 @@ TANDEM_HD T sigmoid(T x) {
   return x < T(0) ? e * d : d;
 }
 
-// The standard normal density.
+// Standard normal density.
 template <class T>
 TANDEM_HD T normal_pdf(T x) {
   return T(0.39894228040143267794) * exp(T(-0.5) * x * x);

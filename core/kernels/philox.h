@@ -1,5 +1,5 @@
-// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011) for host and device:
-// four words as a pure function of a key and the number of a block.
+// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011), for host and device:
+// four words as a pure function of a key and a block number.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@ struct PhiloxBlock {
   std::uint32_t word[4];
 };
 
-// The key with its counter, if it has one, added to the step.
+// The key with the value of its counter, if any, added to the step.
 TANDEM_HD RandomKey resolved(RandomKey key) {
   if (key.counter) key.step += static_cast<std::uint32_t>(*key.counter);
   key.counter = nullptr;
   return key;
 }
 
-// The key is resolved. Key of the generator: the seed. Counter: block, call, step, and purpose with the
-// micro-batch in its lower 12 bits.
+// Requires a resolved key. Generator key: the seed. Generator counter: block, call, step, and purpose with
+// the micro-batch in its lower 12 bits.
 TANDEM_HD PhiloxBlock philox(const RandomKey& key, std::uint32_t block) {
   constexpr int kRounds = 10;
   constexpr std::uint64_t kFactor0 = 0xD2511F53u, kFactor2 = 0xCD9E8D57u;

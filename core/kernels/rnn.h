@@ -1,5 +1,5 @@
-// One step of the cells of recurrent layers for host and device: core/rnn.h has the formulas. `a` are what
-// the inputs give to the gates, `q` what the hidden state does, in the order of the gates.
+// One step of the recurrent cells, for host and device; core/rnn.h has the formulas. `a` are the input
+// contributions to the gates, `q` the hidden-state contributions, in gate order.
 #pragma once
 
 #include "core/kernels/math.h"
@@ -7,14 +7,14 @@
 
 namespace tandem::rnn {
 
-// A value for each gate.
+// One value per gate.
 template <class T>
 struct Gates {
   T value[4];
   TANDEM_HD T operator[](int i) const { return value[i]; }
 };
 
-// What a step leaves for backward besides h: activated gates, and the state that host_reserve calls `states`.
+// Values saved for backward besides h: activated gates, and the state named `states` in host_reserve.
 template <class T>
 struct Kept {
   T gate[4];
@@ -24,15 +24,15 @@ struct Kept {
 template <class T>
 struct Step {
   Kept<T> kept;
-  T y;  // h, or what is projected to it
+  T y;  // h, or the input of its projection
 };
 
 template <class T>
 struct Gradients {
-  T a[4];   // of the inputs' part, before activation
-  T q;      // gru: of the recurrent part of n, which differs from a[2]
-  T state;  // lstm: of c before the step
-  T h;      // gru: of h before the step, past the product
+  T a[4];   // gradient of the input part, before activation
+  T q;      // gru: gradient of the recurrent part of n, which differs from a[2]
+  T state;  // lstm: gradient of c before the step
+  T h;      // gru: gradient of h before the step that bypasses the product
 };
 
 struct Lstm {
@@ -51,7 +51,7 @@ struct Lstm {
   TANDEM_HD static T output(T o, T c) {
     return o * math::tanh(c);
   }
-  // dy: of o⊙tanh c. before: c before the step; dstate: of c after it, from later steps.
+  // dy: gradient of o⊙tanh c. before: c before the step; dstate: gradient of c after it, from later steps.
   template <class T>
   TANDEM_HD static Gradients<T> backward(const Kept<T>& kept, T before, T dy, T dstate) {
     const T i = kept.gate[0], f = kept.gate[1], g = kept.gate[2], o = kept.gate[3];
@@ -69,7 +69,7 @@ struct Gru {
   static constexpr int kGates = 3;
   static constexpr bool kKeepsGates = true, kCellState = false, kSeparateQ = true;
 
-  // state: h before the step; afterwards q of n.
+  // state: h before the step on entry, q of n on return.
   template <class T>
   TANDEM_HD static Step<T> forward(const Gates<T>& a, const Gates<T>& q, T state) {
     const T r = math::sigmoid(a[0] + q[0]), z = math::sigmoid(a[1] + q[1]), n = math::tanh(a[2] + r * q[2]);

@@ -1,4 +1,4 @@
-// The arithmetic of a training step for host and device: the decision, and the decay of averages. f64.
+// Arithmetic of a training step in f64, for host and device: the apply or skip decision, and EMA decay.
 #pragma once
 
 #include <cmath>
@@ -9,19 +9,18 @@
 
 namespace tandem::kernels {
 
-// The factor that makes a gradient unscaled: 1 / (scale · divisor).
+// The factor that unscales a gradient: 1 / (scale · divisor).
 TANDEM_HD double unscale_factor(const ScaleState& scale, double divisor, bool unscaled) {
   return 1.0 / ((unscaled ? 1.0 : static_cast<double>(scale.value)) * divisor);
 }
 
-// The same of a range whose gradient carries 2^log2 besides. Exact: the factor of a range without is as it
-// is.
+// The factor of a range whose gradient has an additional scale 2^log2. Exact; unchanged if log2 is 0.
 template <class T>
 TANDEM_HD T factor_of_range(T factor, std::int8_t log2) {
   return std::ldexp(factor, -static_cast<int>(log2));
 }
 
-// What a step does with what check_gradients gathered, and what the scale is told of it. `table` as in
+// Decides the step from the results of check_gradients and updates the loss-scale statistics. `table` as in
 // Backend::decide_step, with `entries` learning rates.
 TANDEM_HD void decide_step(const StepRules& rules, const double* table, std::int64_t entries,
                            StepState& state, ScaleState& scale) {
@@ -29,7 +28,7 @@ TANDEM_HD void decide_step(const StepRules& rules, const double* table, std::int
   state.skip = rules.checked && rules.skip_non_finite && !finite;
   state.gradient_norm = rules.checked && finite ? std::sqrt(state.sum_of_squares) : std::nan("");
   const double clip = rules.clip_norm / (state.gradient_norm + 1e-6);
-  state.clip_factor = clip < 1.0 ? static_cast<float>(clip) : 1.0f;  // 1 when the norm is NaN
+  state.clip_factor = clip < 1.0 ? static_cast<float>(clip) : 1.0f;  // 1 if the norm is NaN
   state.used_scale = scale.value;
   state.gradient_factor =
       static_cast<float>((clip < 1.0 ? clip : 1.0) * unscale_factor(scale, rules.divisor, rules.unscaled));
@@ -52,7 +51,7 @@ TANDEM_HD void decide_step(const StepRules& rules, const double* table, std::int
   state.non_finite = state.forward_non_finite = 0;
 }
 
-// The decay of an average at the step that was just applied.
+// EMA decay of the step that was just applied.
 TANDEM_HD double average_decay(const AverageRule& rule, const StepState& state) {
   const double t = static_cast<double>(state.applied);
   const double early = (1.0 + t) / (10.0 + t);
