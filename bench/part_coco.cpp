@@ -2,7 +2,7 @@
 
 #include "bench/made_up.h"
 #include "bench/parts.h"
-#include "tasks/detection/coco.h"
+#include "metrics/coco.h"
 
 namespace tandem::bench {
 
@@ -11,21 +11,21 @@ namespace {
 constexpr std::int64_t kImages = 500, kCategories = 80, kObjects = 7, kDetections = 100, kNearObjects = 21;
 
 // In images of 640×480 pixels; more small ones than large ones.
-tasks::PixelBox made_up_box(const std::array<double, 4>& point) {
+metrics::PixelBox made_up_box(const std::array<double, 4>& point) {
   const auto [x, y, w, h] = point;
   return {400.0 * x, 240.0 * y, 8.0 + 232.0 * w * w, 8.0 + 232.0 * h * h};
 }
 
 struct MadeUpSet {
   std::vector<std::int64_t> images, categories;
-  std::vector<tasks::TrueBox> truth;
-  std::vector<tasks::Detection> detections;
+  std::vector<metrics::TrueBox> truth;
+  std::vector<metrics::Detection> detections;
 
   MadeUpSet() : images(kImages), categories(kCategories) {
     std::iota(images.begin(), images.end(), 1);
     std::iota(categories.begin(), categories.end(), 1);
     for (std::int64_t i = 0; i < kImages * kObjects; ++i) {
-      const tasks::PixelBox box = made_up_box(made_up_point(i));
+      const metrics::PixelBox box = made_up_box(made_up_point(i));
       truth.push_back({.id = i + 1,
                        .image = 1 + i / kObjects,
                        .category = 1 + i % kCategories,
@@ -36,10 +36,10 @@ struct MadeUpSet {
   }
 
   // Some are moved by up to a fifth of an object's size, the others have nothing to do with one.
-  tasks::Detection made_up_detection(std::int64_t i) const {
+  metrics::Detection made_up_detection(std::int64_t i) const {
     const std::int64_t image = i / kDetections, rank = i % kDetections;
     const auto point = made_up_point(i);
-    tasks::Detection found{image + 1, 1 + i % kCategories, made_up_box(point), point[3]};
+    metrics::Detection found{image + 1, 1 + i % kCategories, made_up_box(point), point[3]};
     if (rank < kNearObjects) {
       const auto& object = truth[static_cast<std::size_t>(image * kObjects + rank % kObjects)];
       found.category = object.category;
@@ -55,8 +55,8 @@ struct MadeUpSet {
 
 TrainingPtr coco_metric() {
   return std::make_unique<Part>(kImages, [set = MadeUpSet()] {
-    return tasks::evaluate_coco({.images = set.images, .categories = set.categories, .boxes = set.truth},
-                                set.detections)
+    return metrics::evaluate_coco({.images = set.images, .categories = set.categories, .boxes = set.truth},
+                                  set.detections)
         .figures[0];
   });
 }

@@ -17,7 +17,7 @@ constexpr Index kTop = 5;
 ClassificationScores::ClassificationScores(const ClassificationLoss& loss, bool confusion)
     : loss_of_(loss), by_class_(static_cast<std::size_t>(loss.classes())) {
   if (!confusion) return;
-  confusion_ = ConfusionMatrix(loss.classes());
+  confusion_ = metrics::ConfusionMatrix(loss.classes());
 }
 
 Record ClassificationScores::measure(const Tensor& output, const datasets::Batch& batch) const {

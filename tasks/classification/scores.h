@@ -5,9 +5,9 @@
 #include <map>
 #include <string>
 
+#include "metrics/confusion_matrix.h"
 #include "tasks/breakdown.h"
 #include "tasks/classification/loss.h"
-#include "tasks/confusion_matrix.h"
 #include "tasks/metrics.h"
 #include "tasks/record.h"
 
@@ -33,7 +33,7 @@ class ClassificationScores {
   // either are none.
   Breakdown breakdown(const std::vector<std::string>& class_names) const;
   // Absent unless asked for.
-  const ConfusionMatrix* confusion() const { return confusion_.classes > 0 ? &confusion_ : nullptr; }
+  const metrics::ConfusionMatrix* confusion() const { return confusion_.classes > 0 ? &confusion_ : nullptr; }
 
  private:
   // Of a batch.
@@ -53,7 +53,7 @@ class ClassificationScores {
   std::int64_t samples_ = 0, first_ = 0, among_top_ = 0;
   double loss_ = 0.0, weight_ = 0.0;
   std::vector<ClassCounts> by_class_;
-  ConfusionMatrix confusion_;
+  metrics::ConfusionMatrix confusion_;
 };
 
 }  // namespace tandem::tasks

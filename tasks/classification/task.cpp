@@ -39,13 +39,13 @@ class ClassificationEvaluation final : public Evaluation {
   Metrics metrics() const override { return scores_.metrics(); }
 
   Json details() const override {
-    const ConfusionMatrix* matrix = scores_.confusion();
+    const metrics::ConfusionMatrix* matrix = scores_.confusion();
     if (!matrix) return Json::object();
-    return {{"classes", data_.info().class_names}, {"confusion", matrix->json()}};
+    return {{"classes", data_.info().class_names}, {"confusion", matrix->rows()}};
   }
   std::optional<Breakdown> breakdown() const override { return scores_.breakdown(data_.info().class_names); }
   std::vector<Artifact> artifacts() const override {
-    const ConfusionMatrix* matrix = scores_.confusion();
+    const metrics::ConfusionMatrix* matrix = scores_.confusion();
     if (!matrix) return {};
     return {{"confusion.csv", matrix->csv(data_.info().class_names)}};
   }

@@ -38,7 +38,7 @@ std::vector<T> present(const T* rows, Index most, Test test) {
   return std::vector<T>(rows, std::find_if_not(rows, rows + most, test));
 }
 
-double voc_mean(const VocFigures& figures, VocMean mean) {
+double voc_mean(const metrics::VocFigures& figures, VocMean mean) {
   return mean == VocMean::area ? figures.area : figures.eleven_point;
 }
 
@@ -73,7 +73,7 @@ std::string lacking_for_voc(std::span<const std::int64_t> images,
 std::map<std::string, std::string> undefined_figures(const datasets::BoxCorpus& corpus, Index images) {
   const std::vector<std::int64_t> categories(corpus.classes.ids.begin() + 1, corpus.classes.ids.end());
   std::vector<std::int64_t> ids;
-  std::vector<TrueBox> boxes;
+  std::vector<metrics::TrueBox> boxes;
   for (const datasets::BoxImage& image : std::span(corpus.images).first(static_cast<std::size_t>(images))) {
     ids.push_back(image.id);
     for (const datasets::BoxObject& object : image.objects)
@@ -85,12 +85,13 @@ std::map<std::string, std::string> undefined_figures(const datasets::BoxCorpus& 
                        .crowd = object.crowd,
                        .difficult = object.difficult});
   }
-  const GroundTruth truth{.images = ids, .categories = categories, .boxes = boxes};
+  const metrics::GroundTruth truth{.images = ids, .categories = categories, .boxes = boxes};
   std::map<std::string, std::string> undefined;
-  const CocoResult coco = evaluate_coco(truth, {});
-  for (std::size_t i = 0; i < kCocoFigures.size(); ++i)
-    if (coco.figures[i] < 0) undefined.emplace(kCocoFigures[i], nothing_to_find(kCocoFigures[i]));
-  if (!evaluate_voc(truth, {}).mean)
+  const metrics::CocoResult coco = metrics::evaluate_coco(truth, {});
+  for (std::size_t i = 0; i < metrics::kCocoFigures.size(); ++i)
+    if (coco.figures[i] < 0)
+      undefined.emplace(metrics::kCocoFigures[i], nothing_to_find(metrics::kCocoFigures[i]));
+  if (!metrics::evaluate_voc(truth, {}).mean)
     undefined.emplace("mAP", "no object is to be found there (a difficult one is none)");
   return undefined;
 }
@@ -195,22 +196,22 @@ void DetectionEvaluation::add_example(const Tensor& picture, const std::vector<d
   examples_.add({with_boxes(picture, true_boxes), with_boxes(picture, found_boxes)});
 }
 
-GroundTruth DetectionEvaluation::truth() const {
+metrics::GroundTruth DetectionEvaluation::truth() const {
   return {.images = images_, .categories = categories_, .boxes = truth_};
 }
 
 const DetectionEvaluation::Figures& DetectionEvaluation::figures() const {
   if (!figures_)
-    figures_ = Figures{.coco = evaluate_coco(truth(), detections_, {.curves = true}),
-                       .voc = evaluate_voc(truth(), detections_)};
+    figures_ = Figures{.coco = metrics::evaluate_coco(truth(), detections_, {.curves = true}),
+                       .voc = metrics::evaluate_voc(truth(), detections_)};
   return *figures_;
 }
 
 Metrics DetectionEvaluation::metrics() const {
   Metrics metrics;
   const Figures& all = figures();
-  for (std::size_t i = 0; i < kCocoFigures.size(); ++i) {
-    if (all.coco.figures[i] >= 0) metrics.emplace_back(kCocoFigures[i], all.coco.figures[i]);
+  for (std::size_t i = 0; i < metrics::kCocoFigures.size(); ++i) {
+    if (all.coco.figures[i] >= 0) metrics.emplace_back(metrics::kCocoFigures[i], all.coco.figures[i]);
   }
   if (all.voc.mean) metrics.emplace_back("mAP", voc_mean(*all.voc.mean, of_.options.eval.voc));
   metrics.emplace_back("loss", samples_ == 0 ? 0.0 : loss_ / static_cast<double>(samples_));
@@ -229,7 +230,7 @@ std::optional<Breakdown> DetectionEvaluation::breakdown() const {
                               .values = {}}};
   for (std::size_t i = 0; i < categories_.size(); ++i) {
     if (!of_.classes.has(i + 1)) continue;
-    const CocoCategory& category = figures_of(all.coco.categories, categories_[i]);
+    const metrics::CocoCategory& category = figures_of(all.coco.categories, categories_[i]);
     const auto figure = [&](std::size_t which) {
       return category.figures[which] >= 0 ? category.figures[which] : kNone;
     };
@@ -238,9 +239,11 @@ std::optional<Breakdown> DetectionEvaluation::breakdown() const {
     ap50.push_back(figure(1));
     const auto& figures = figures_of(all.voc.classes, categories_[i]).figures;
     voc.push_back(figures ? voc_mean(*figures, of_.options.eval.voc) : kNone);
-    const auto first = category.precisions.begin() + static_cast<std::ptrdiff_t>(kHalf * kCocoRecalls);
+    const auto first =
+        category.precisions.begin() + static_cast<std::ptrdiff_t>(kHalf * metrics::kCocoRecalls);
     auto& curve = result.curves.values.emplace_back();
-    if (!category.precisions.empty()) curve.assign(first, first + static_cast<std::ptrdiff_t>(kCocoRecalls));
+    if (!category.precisions.empty())
+      curve.assign(first, first + static_cast<std::ptrdiff_t>(metrics::kCocoRecalls));
   }
   result.figures = {{"AP", ap}, {"AP50", ap50}, {"voc", voc}};
   return result;

@@ -13,10 +13,10 @@
 #include "data/dataset.h"
 #include "data/sample_source.h"
 #include "data/transforms/render.h"
+#include "metrics/coco.h"
+#include "metrics/voc.h"
 #include "models/detector.h"
-#include "tasks/detection/coco.h"
 #include "tasks/detection/options.h"
-#include "tasks/detection/voc.h"
 #include "tasks/drawing.h"
 #include "tasks/task.h"
 
@@ -63,8 +63,8 @@ class DetectionEvaluation final : public Evaluation {
 
  private:
   struct Figures {
-    CocoResult coco;
-    VocResult voc;
+    metrics::CocoResult coco;
+    metrics::VocResult voc;
   };
   // A FoundBox, as far as anybody asks for it.
   struct Found {
@@ -76,15 +76,15 @@ class DetectionEvaluation final : public Evaluation {
   void add_truth(const std::vector<datasets::ObjectRow>& objects, std::int64_t image);
   void add_example(const Tensor& picture, const std::vector<datasets::BoxRow>& truth,
                    const std::vector<Found>& found);
-  GroundTruth truth() const;
+  metrics::GroundTruth truth() const;
   const Figures& figures() const;
   std::int64_t category_of(Index label) const;
 
   EvaluatedDetector of_;
   bool details_;
   std::vector<std::int64_t> images_, categories_;
-  std::vector<TrueBox> truth_;
-  std::vector<Detection> detections_;
+  std::vector<metrics::TrueBox> truth_;
+  std::vector<metrics::Detection> detections_;
   double loss_ = 0.0;
   Index samples_ = 0;                       // that the loss is of
   std::unordered_set<std::int64_t> taken_;  // the numbers of `images_`

@@ -1,6 +1,6 @@
 #include "tasks/detection/options.h"
 
-#include "tasks/detection/coco.h"
+#include "metrics/coco.h"
 
 template <>
 struct tandem::options::EnumNames<tandem::tasks::VocMean> {
@@ -66,7 +66,7 @@ const options::Schema& DetectionOptions::Evaluation::schema() {
 const MetricKinds& DetectionOptions::metrics() {
   static const MetricKinds kinds = [] {
     MetricKinds all;
-    for (const std::string_view name : kCocoFigures)
+    for (const std::string_view name : metrics::kCocoFigures)
       all.emplace_back(name, MetricKind{.share = true, .greater_is_better = true});
     all.emplace_back("mAP", MetricKind{.share = true, .greater_is_better = true});
     all.emplace_back("loss", MetricKind{});

@@ -14,7 +14,7 @@
 
 namespace tandem::tasks {
 
-// How VOC's mean of the precisions is taken (tasks/detection/voc.h).
+// How VOC's mean of the precisions is taken (metrics/voc.h).
 enum class VocMean : std::uint8_t { eleven_point, area };
 
 struct DetectionOptions {

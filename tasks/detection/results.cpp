@@ -15,10 +15,11 @@ namespace tandem::tasks {
 namespace {
 
 // By image and falling score. Throws UserError naming `format` for what no number can be written for.
-std::vector<const Detection*> in_order(std::string_view format, std::span<const Detection> detections) {
-  std::vector<const Detection*> result;
-  for (const Detection& each : detections) {
-    const PixelBox& box = each.box;
+std::vector<const metrics::Detection*> in_order(std::string_view format,
+                                                std::span<const metrics::Detection> detections) {
+  std::vector<const metrics::Detection*> result;
+  for (const metrics::Detection& each : detections) {
+    const metrics::PixelBox& box = each.box;
     const bool finite = std::isfinite(box.x) && std::isfinite(box.y) && std::isfinite(box.width) &&
                         std::isfinite(box.height) && std::isfinite(each.score);
     require(finite, format,
@@ -28,9 +29,10 @@ std::vector<const Detection*> in_order(std::string_view format, std::span<const 
             each.score);
     result.push_back(&each);
   }
-  std::stable_sort(result.begin(), result.end(), [](const Detection* a, const Detection* b) {
-    return a->image != b->image ? a->image < b->image : a->score > b->score;
-  });
+  std::stable_sort(result.begin(), result.end(),
+                   [](const metrics::Detection* a, const metrics::Detection* b) {
+                     return a->image != b->image ? a->image < b->image : a->score > b->score;
+                   });
   return result;
 }
 
@@ -46,10 +48,10 @@ const std::string& name_of_image(const std::map<std::int64_t, std::string>& name
 
 }  // namespace
 
-std::string coco_results(std::span<const Detection> detections) {
+std::string coco_results(std::span<const metrics::Detection> detections) {
   std::string text = "[";
-  for (const Detection* each : in_order("coco results", detections)) {
-    const PixelBox& box = each->box;
+  for (const metrics::Detection* each : in_order("coco results", detections)) {
+    const metrics::PixelBox& box = each->box;
     fmt::format_to(std::back_inserter(text),
                    "{}\n{{\"image_id\": {}, \"category_id\": {}, \"bbox\": [{:.9g}, {:.9g}, {:.9g}, {:.9g}], "
                    "\"score\": {:.9g}}}",
@@ -68,12 +70,12 @@ bool is_voc_id(std::string_view image_name) {
   return !image_name.empty() && image_name.find_first_of(" \t\n\v\f\r") == std::string_view::npos;
 }
 
-std::string voc_results(std::span<const Detection> detections, std::int64_t category,
+std::string voc_results(std::span<const metrics::Detection> detections, std::int64_t category,
                         const std::map<std::int64_t, std::string>& image_names) {
   std::string text;
-  for (const Detection* each : in_order("voc results", detections)) {
+  for (const metrics::Detection* each : in_order("voc results", detections)) {
     if (each->category != category) continue;
-    const PixelBox& box = each->box;
+    const metrics::PixelBox& box = each->box;
     fmt::format_to(std::back_inserter(text), "{} {:.9g} {:.9g} {:.9g} {:.9g} {:.9g}\n",
                    name_of_image(image_names, each->image), each->score, box.x + 1.0, box.y + 1.0,
                    box.x + box.width, box.y + box.height);

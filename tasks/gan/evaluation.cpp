@@ -57,10 +57,13 @@ Record GanEvaluation::forward(const datasets::Batch& batch) {
 }
 
 void GanEvaluation::accumulate(std::span<const std::byte> record) {
+  const auto add = [](metrics::FeatureMoments& moments, const Tensor& rows) {
+    moments.add({rows.data<float>(), static_cast<std::size_t>(rows.numel())}, rows.size(1));
+  };
   RecordReader reader(record);
-  real_.add(reader.take_tensor());
+  add(real_, reader.take_tensor());
   if (reader.take<Index>() > 0) {
-    made_.add(reader.take_tensor());
+    add(made_, reader.take_tensor());
     for (const Index c : reader.take_all<Index>()) ++made_classes_.at(static_cast<std::size_t>(c));
     if (reader.take<Index>() > 0) shown_.push_back(reader.take_tensor());
   }
@@ -68,7 +71,8 @@ void GanEvaluation::accumulate(std::span<const std::byte> record) {
 }
 
 Metrics GanEvaluation::metrics() const {
-  return {{classifier_->metric(), frechet_distance(real_, made_)}, {"class_entropy", class_entropy()}};
+  return {{classifier_->metric(), metrics::frechet_distance(real_, made_)},
+          {"class_entropy", class_entropy()}};
 }
 
 double GanEvaluation::class_entropy() const {

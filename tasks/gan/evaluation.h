@@ -4,9 +4,9 @@
 #include <memory>
 #include <vector>
 
+#include "metrics/frechet.h"
 #include "models/adversarial_pair.h"
 #include "tasks/gan/classifier.h"
-#include "tasks/gan/frechet.h"
 #include "tasks/task.h"
 
 namespace tandem::tasks {
@@ -45,7 +45,7 @@ class GanEvaluation final : public Evaluation {
   models::AdversarialPair& model_;
   std::shared_ptr<Classifier> classifier_;
   Index samples_, padding_;
-  FeatureMoments real_, made_;
+  metrics::FeatureMoments real_, made_;
   std::vector<std::int64_t> made_classes_;
   std::vector<Tensor> shown_;  // the first of the made ones, on the host
 };

@@ -2,8 +2,8 @@
 // of a model of characters, bits per character besides.
 #pragma once
 
+#include "metrics/perplexity.h"
 #include "models/causal_model.h"
-#include "tasks/sequence/perplexity.h"
 #include "tasks/task.h"
 
 namespace tandem::tasks {
@@ -35,7 +35,7 @@ class LanguageEvaluation final : public Evaluation {
   models::CausalModel& model_;
   const bool of_characters_;
   models::State state_;
-  Perplexity perplexity_;
+  metrics::Perplexity perplexity_;
   std::int64_t right_ = 0;
 };
 

@@ -30,38 +30,7 @@ bool predicted(const float* scores, Index count, std::uint8_t& best) {
   return numbers;
 }
 
-double mean_of(const std::vector<Overlap>& overlaps, std::optional<double> Overlap::*figure) {
-  double sum = 0.0;
-  std::int64_t present = 0;
-  for (const Overlap& overlap : overlaps) {
-    if (!(overlap.*figure)) continue;
-    sum += *(overlap.*figure);
-    ++present;
-  }
-  return present > 0 ? sum / static_cast<double>(present) : 0.0;
-}
-
 }  // namespace
-
-std::vector<Overlap> overlaps_of(const ConfusionMatrix& confusion) {
-  std::vector<Overlap> overlaps(static_cast<std::size_t>(confusion.classes));
-  for (Index c = 0; c < confusion.classes; ++c) {
-    std::int64_t truth = 0, taken = 0;
-    for (Index other = 0; other < confusion.classes; ++other) {
-      truth += confusion.at(c, other);
-      taken += confusion.at(other, c);
-    }
-    const std::int64_t right = confusion.at(c, c);
-    if (truth + taken == 0) continue;
-    overlaps[static_cast<std::size_t>(c)] = {
-        .iou = static_cast<double>(right) / static_cast<double>(truth + taken - right),
-        .dice = 2.0 * static_cast<double>(right) / static_cast<double>(truth + taken)};
-  }
-  return overlaps;
-}
-
-double mean_iou(const std::vector<Overlap>& overlaps) { return mean_of(overlaps, &Overlap::iou); }
-double mean_dice(const std::vector<Overlap>& overlaps) { return mean_of(overlaps, &Overlap::dice); }
 
 Tensor classes_of_scores(const Tensor& scores) {
   const Index count = scores.size(-1);
@@ -82,7 +51,7 @@ Tensor PixelScores::measure(const Tensor& output, const Tensor& mask, RecordWrit
   const Tensor classes = Tensor::empty(mask.shape(), {.dtype = DType::u8, .kind = MemoryKind::data});
   std::uint8_t* const best = classes.data<std::uint8_t>();
   const Index each = loss_of_.scores();
-  ConfusionMatrix confusion(confusion_.classes);
+  metrics::ConfusionMatrix confusion(confusion_.classes);
   std::int64_t counted = 0;
   for (std::size_t i = 0; i < truth.size(); ++i) {
     const bool numbers = predicted(scores.data() + static_cast<Index>(i) * each, each, best[i]);
@@ -152,12 +121,11 @@ std::vector<double> PixelScores::iou_by_threshold() const {
 }
 
 Metrics PixelScores::metrics() const {
-  const std::vector<Overlap> overlaps = overlaps_of(confusion_);
-  std::int64_t right = 0;
-  for (Index c = 0; c < confusion_.classes; ++c) right += confusion_.at(c, c);
-  return {{"miou", mean_iou(overlaps)},
-          {"dice", mean_dice(overlaps)},
-          {"pixel_accuracy", weight_ > 0.0 ? static_cast<double>(right) / weight_ : 0.0},
+  const std::vector<metrics::Overlap> overlaps = metrics::overlaps_of(confusion_);
+  const auto right = static_cast<double>(confusion_.right());
+  return {{"miou", metrics::mean_iou(overlaps)},
+          {"dice", metrics::mean_dice(overlaps)},
+          {"pixel_accuracy", weight_ > 0.0 ? right / weight_ : 0.0},
           {"loss", weight_ > 0.0 ? loss_ / weight_ : 0.0}};
 }
 

@@ -2,26 +2,14 @@
 #pragma once
 
 #include <array>
-#include <optional>
 #include <vector>
 
-#include "tasks/confusion_matrix.h"
+#include "metrics/confusion_matrix.h"
 #include "tasks/metrics.h"
 #include "tasks/record.h"
 #include "tasks/segmentation/loss.h"
 
 namespace tandem::tasks {
-
-// Of a class, from its true and false positives and its false negatives; absent where there are none of the
-// three: the class is neither there nor predicted.
-struct Overlap {
-  std::optional<double> iou;   // TP/(TP + FP + FN), the Jaccard index
-  std::optional<double> dice;  // 2·TP/(2·TP + FP + FN)
-};
-std::vector<Overlap> overlaps_of(const ConfusionMatrix& confusion);
-// The mean over the classes that are present, 0 where none is.
-double mean_iou(const std::vector<Overlap>& overlaps);
-double mean_dice(const std::vector<Overlap>& overlaps);
 
 // The class of each pixel, of scores [N,H,W,K] u8 [N,H,W] on the host: the greatest, the first of equals; of
 // K = 1, whether it is above 0.
@@ -45,7 +33,7 @@ class PixelScores {
 
   // miou, dice, pixel_accuracy, loss.
   Metrics metrics() const;
-  const ConfusionMatrix& confusion() const { return confusion_; }
+  const metrics::ConfusionMatrix& confusion() const { return confusion_; }
   // Intersection over union of the second of two classes, were it taken where its probability is at least
   // i/kThresholds, for i of 1 to kThresholds - 1; empty of other than two classes.
   std::vector<double> iou_by_threshold() const;
@@ -62,7 +50,7 @@ class PixelScores {
                                  const std::vector<std::uint8_t>& truth) const;
 
   const SegmentationLoss& loss_of_;
-  ConfusionMatrix confusion_;
+  metrics::ConfusionMatrix confusion_;
   Probabilities probabilities_{};
   double loss_ = 0.0, weight_ = 0.0;
 };

@@ -68,7 +68,7 @@ class SegmentationEvaluation final : public Evaluation {
   std::optional<Breakdown> breakdown() const override {
     constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
     std::vector<double> iou, dice;
-    for (const Overlap& overlap : overlaps_of(scores_.confusion())) {
+    for (const metrics::Overlap& overlap : metrics::overlaps_of(scores_.confusion())) {
       iou.push_back(overlap.iou.value_or(kAbsent));
       dice.push_back(overlap.dice.value_or(kAbsent));
     }
@@ -82,7 +82,7 @@ class SegmentationEvaluation final : public Evaluation {
     Json details{{"classes", info_.class_names}};
     details.update(breakdown["figures"]);
     if (const auto sweep = scores_.iou_by_threshold(); !sweep.empty()) details["iou_by_threshold"] = sweep;
-    if (details_) details["confusion"] = scores_.confusion().json();
+    if (details_) details["confusion"] = scores_.confusion().rows();
     return details;
   }
 

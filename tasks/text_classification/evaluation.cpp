@@ -21,7 +21,7 @@ Tensor logits_of(models::TextEncoder& model, const datasets::Batch& batch) {
 }
 
 Json TextEvaluation::details() const {
-  const ConfusionMatrix* matrix = scores_.confusion();
+  const metrics::ConfusionMatrix* matrix = scores_.confusion();
   if (!matrix) return Json::object();
   Json per_class = Json::array();
   for (Index c = 0; c < matrix->classes; ++c) {
@@ -36,11 +36,11 @@ Json TextEvaluation::details() const {
                          {"recall", share(right, texts)},
                          {"precision", share(right, taken)}});
   }
-  return {{"classes", classes_}, {"confusion", matrix->json()}, {"per_class", per_class}};
+  return {{"classes", classes_}, {"confusion", matrix->rows()}, {"per_class", per_class}};
 }
 
 std::vector<Artifact> TextEvaluation::artifacts() const {
-  const ConfusionMatrix* matrix = scores_.confusion();
+  const metrics::ConfusionMatrix* matrix = scores_.confusion();
   if (!matrix) return {};
   return {{"confusion.csv", matrix->csv(classes_)}};
 }

@@ -66,8 +66,8 @@ void TranslationEvaluation::count(Index pair, const std::vector<std::int32_t>& t
     std::ranges::replace(references.back(), codec.unknown(), kNeverWritten);
   }
   const std::string written = codec.decode(found.tokens);
-  sums.bleu += bleu_statistics(written, in_its_case(texts, codec));
-  sums.pieces.add(nearest_edits(references, found.tokens));
+  sums.bleu += metrics::bleu_statistics(written, in_its_case(texts, codec));
+  sums.pieces.add(metrics::nearest_edits(references, found.tokens));
   sums.cut += !found.ended;
   if (!keeps_) return;
   const std::string* const source = data_.source_of(pair);
@@ -105,16 +105,17 @@ void TranslationEvaluation::accumulate(std::span<const std::byte> record) {
 Metrics TranslationEvaluation::metrics() const {
   return {{"loss", perplexity_.mean()},
           {"perplexity", perplexity_.value()},
-          {"bleu", bleu_score(written_.bleu).score},
+          {"bleu", metrics::bleu_score(written_.bleu).score},
           {"piece_error_rate", written_.pieces.rate()},
           {"text_error_rate", written_.pieces.sequence_error_rate()}};
 }
 
 Json TranslationEvaluation::details() const {
-  const BleuScore score = bleu_score(written_.bleu);
-  const Edits& edits = written_.pieces.sum();
+  const metrics::BleuScore score = metrics::bleu_score(written_.bleu);
+  const metrics::Edits& edits = written_.pieces.sum();
   return {{"bleu",
-           {{"signature", bleu_signature({.lower_case = data_.codecs().target->drops_case()}, std::nullopt)},
+           {{"signature",
+             metrics::bleu_signature({.lower_case = data_.codecs().target->drops_case()}, std::nullopt)},
             {"brevity_penalty", score.brevity_penalty},
             {"precisions", score.precisions},
             {"words", written_.bleu.hypothesis_length},

@@ -4,10 +4,10 @@
 
 #include <string>
 
+#include "metrics/bleu.h"
+#include "metrics/error_rate.h"
+#include "metrics/perplexity.h"
 #include "models/sequence_to_sequence.h"
-#include "tasks/sequence/bleu.h"
-#include "tasks/sequence/error_rate.h"
-#include "tasks/sequence/perplexity.h"
 #include "tasks/translation/search.h"
 
 namespace tandem::tasks {
@@ -45,8 +45,8 @@ class TranslationEvaluation final : public Evaluation {
   };
   // Of all texts, or of a batch's.
   struct Written {
-    BleuStatistics bleu;
-    ErrorRate pieces;
+    metrics::BleuStatistics bleu;
+    metrics::ErrorRate pieces;
     Index cut = 0;
   };
   Loss loss_of(const datasets::Batch& batch);
@@ -58,7 +58,7 @@ class TranslationEvaluation final : public Evaluation {
   const TranslationData& data_;
   BeamOptions options_;
   bool keeps_;
-  Perplexity perplexity_;
+  metrics::Perplexity perplexity_;
   Written written_;
   std::string lines_;
 };

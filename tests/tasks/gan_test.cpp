@@ -14,10 +14,10 @@
 #include "data/registry.h"
 #include "files/safetensors.h"
 #include "files/write.h"
+#include "metrics/frechet.h"
 #include "models/dcgan.h"
 #include "tasks/gan/classifier.h"
 #include "tasks/gan/evaluation.h"
-#include "tasks/gan/frechet.h"
 #include "tasks/gan/noise.h"
 #include "tasks/sample_data.h"
 #include "tests/support/paths.h"
@@ -142,6 +142,10 @@ tasks::ImageForm fashion_form() {
   return {.info = data->info()};
 }
 
+void add(metrics::FeatureMoments& moments, const Tensor& rows) {
+  moments.add(rows.to_vector<float>(), rows.size(1));
+}
+
 }  // namespace
 
 TEST_CASE("a poisoned step of one network of a GAN is as if it had not been", "[gan]") {
@@ -238,10 +242,10 @@ TEST_CASE("an evaluation compares as many made images as real ones, up to a limi
     batch.first = 10 * static_cast<Index>(seed - 1);
     evaluation.add(batch);
     // The frame of two pixels belongs to neither.
-    real.add(classifier->judge(slice(slice(images, 1, 2, 30), 2, 2, 30)).features);
+    add(real, classifier->judge(slice(slice(images, 1, 2, 30), 2, 2, 30)).features);
     const Index portion = seed < 3 ? 10 : 5;
     const Tensor fake = model.generator()(noise.next(portion, {}));
-    made.add(classifier->judge(slice(slice(fake, 1, 2, 30), 2, 2, 30)).features);
+    add(made, classifier->judge(slice(slice(fake, 1, 2, 30), 2, 2, 30)).features);
   }
   const tasks::Metrics metrics = evaluation.metrics();
   CHECK(tasks::metric(metrics, "fd_lenet") == Approx(tasks::frechet_distance(real, made)).epsilon(1e-6));
@@ -323,11 +327,11 @@ TEST_CASE("features of test images are near those of training images", "[gan][fa
           pixels[s].push_back(static_cast<float>(value) / 127.5F - 1.0F);
     }
     const Shape shape{500, 28, 28, 1};
-    training.add(classifier->judge(Tensor::from(pixels[0], shape)).features);
+    add(training, classifier->judge(Tensor::from(pixels[0], shape)).features);
     const Tensor images = Tensor::from(pixels[1], shape);
     const auto judged = classifier->judge(images);
-    test.add(judged.features);
-    inverted.add(classifier->judge(mul(images, -1.0)).features);
+    add(test, judged.features);
+    add(inverted, classifier->judge(mul(images, -1.0)).features);
     for (std::size_t i = 0; i < labels.size(); ++i) right += judged.classes[i] == labels[i] ? 1 : 0;
   }
   CHECK(right == Approx(9095).margin(5));

@@ -86,7 +86,7 @@ TEST_CASE("overlaps of classes are scikit-learn's", "[segmentation]") {
       }
       CHECK(classes == predicted);
       std::vector<std::optional<double>> iou, dice;
-      for (const tasks::Overlap& overlap : tasks::overlaps_of(scores.confusion())) {
+      for (const metrics::Overlap& overlap : metrics::overlaps_of(scores.confusion())) {
         iou.push_back(overlap.iou);
         dice.push_back(overlap.dice);
       }
@@ -107,11 +107,11 @@ TEST_CASE("the overlaps of two masks by hand", "[segmentation]") {
   const Shape shape{1, 2, 4};
   scores.add(scores_for({0, 1, 1, 1, 0, 2, 0, 1}, shape, 3),
              Tensor::from(Bytes{0, 0, 1, 1, 0, 2, 2, 1}, shape));
-  const auto overlaps = tasks::overlaps_of(scores.confusion());
+  const auto overlaps = metrics::overlaps_of(scores.confusion());
   CHECK(overlaps[0].iou == 0.5);
   CHECK(overlaps[1].iou == 0.75);
   CHECK(overlaps[2].iou == 0.5);
-  CHECK(tasks::mean_iou(overlaps) == Approx(0.583333).margin(5e-7));
+  CHECK(metrics::mean_iou(overlaps) == Approx(0.583333).margin(5e-7));
   CHECK(*overlaps[0].dice == Approx(0.666667).margin(5e-7));
   CHECK(*overlaps[1].dice == Approx(0.857143).margin(5e-7));
   CHECK(*overlaps[2].dice == Approx(0.666667).margin(5e-7));
@@ -137,7 +137,7 @@ TEST_CASE("the sweep over thresholds is scikit-learn's", "[segmentation]") {
     REQUIRE(sweep.size() == golden::kIouByThreshold.size());
     for (std::size_t i = 0; i < sweep.size(); ++i)
       CHECK(sweep[i] == Approx(golden::kIouByThreshold[i]).epsilon(1e-14));
-    CHECK(*tasks::overlaps_of(scores->confusion())[1].iou == Approx(golden::kIouByThreshold[9]));
+    CHECK(*metrics::overlaps_of(scores->confusion())[1].iou == Approx(golden::kIouByThreshold[9]));
   }
   const auto three = made("cross_entropy_dice", 3);
   CHECK(PixelScores(*three, 3).iou_by_threshold().empty());

@@ -110,7 +110,7 @@ TEST_CASE("an evaluation of translations has the figures of every text by itself
   double nll = 0.0;
   Index targets = 0, cut = 0;
   std::vector<std::string> written;
-  tasks::ErrorRate errors;
+  metrics::ErrorRate errors;
   for (Index i = 0; i < pairs.size(); ++i) {
     const auto source = pairs.source(i);
     nll += sum_of(losses_of(trial.model(), source, wide(pairs.target(i)), mark));
@@ -129,14 +129,14 @@ TEST_CASE("an evaluation of translations has the figures of every text by itself
     };
     for (const std::string& reference : pairs.references[static_cast<std::size_t>(i)])
       references.push_back(pieces_of(reference));
-    errors.add(tasks::nearest_edits(references, pieces_of(written.back())));
+    errors.add(metrics::nearest_edits(references, pieces_of(written.back())));
   }
   CHECK(pairs.size() == 10);
   CHECK(pairs.references[0].size() == 2);
   CHECK(tasks::metric(metrics, "loss") == Approx(nll / static_cast<double>(targets)).epsilon(1e-5));
   CHECK(tasks::metric(metrics, "perplexity") ==
         Approx(std::exp(nll / static_cast<double>(targets))).epsilon(1e-4));
-  CHECK(tasks::metric(metrics, "bleu") == Approx(tasks::corpus_bleu(written, pairs.references).score));
+  CHECK(tasks::metric(metrics, "bleu") == Approx(metrics::corpus_bleu(written, pairs.references).score));
   CHECK(tasks::metric(metrics, "piece_error_rate") == Approx(errors.rate()));
   CHECK(tasks::metric(metrics, "text_error_rate") == Approx(errors.sequence_error_rate()));
   const Json details = evaluation->details();
@@ -358,7 +358,7 @@ TEST_CASE("BLEU is in lower case where the target's codec is, and says so", "[ta
   while (const auto batch = loader.next()) evaluated->add(*batch);
   const std::vector<std::string> written(4, "yes yes yes yes yes");
   const std::vector<std::vector<std::string>> lower(4, {right});
-  CHECK(tasks::metric(evaluated->metrics(), "bleu") == Approx(tasks::corpus_bleu(written, lower).score));
+  CHECK(tasks::metric(evaluated->metrics(), "bleu") == Approx(metrics::corpus_bleu(written, lower).score));
   CHECK(tasks::metric(evaluated->metrics(), "bleu") > 50.0);
   CHECK_THAT(evaluated->details()["bleu"]["signature"].get<std::string>(), Contains("|case:lc|"));
   CHECK(Trial().task().notes_of_data().empty());

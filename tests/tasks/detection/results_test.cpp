@@ -9,9 +9,9 @@
 #include "tests/support/errors.h"
 
 using namespace tandem;
+using metrics::Detection;
 using nlohmann::json;
 using tasks::coco_results;
-using tasks::Detection;
 using tasks::voc_results;
 using tasks::voc_results_name;
 

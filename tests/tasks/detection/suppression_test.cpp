@@ -6,9 +6,9 @@
 
 #include "core/error.h"
 #include "core/kernels/boxes.h"
+#include "metrics/overlap.h"
 #include "models/anchors.h"
 #include "models/box_suppression.h"
-#include "tasks/detection/overlap.h"
 #include "tests/support/errors.h"
 
 using namespace tandem;
@@ -56,9 +56,9 @@ TEST_CASE("overlaps of boxes are the published ones", "[tasks][detection]") {
     CHECK(static_cast<double>(matching) == Approx(expected).epsilon(1e-6).margin(1e-12));
     const auto pixels = [](const UnitBox& box) {
       const double x = box.x1, y = box.y1;
-      return tasks::PixelBox{x, y, box.x2 - x, box.y2 - y};
+      return metrics::PixelBox{x, y, box.x2 - x, box.y2 - y};
     };
-    CHECK(tasks::intersection_over_union(pixels(a), pixels(b)) ==
+    CHECK(metrics::intersection_over_union(pixels(a), pixels(b)) ==
           Approx(expected).epsilon(1e-6).margin(1e-12));
   };
   constexpr UnitBox kBox{.1f, .1f, .5f, .5f};

@@ -1,12 +1,12 @@
-#include "tasks/detection/voc.h"
+#include "metrics/voc.h"
 
 #include <algorithm>
 #include <array>
 
-#include "tasks/detection/by_category.h"
-#include "tasks/detection/overlap.h"
+#include "metrics/by_category.h"
+#include "metrics/overlap.h"
 
-namespace tandem::tasks {
+namespace tandem::metrics {
 
 namespace {
 
@@ -110,4 +110,4 @@ VocResult evaluate_voc(const GroundTruth& truth, std::span<const Detection> dete
   return result;
 }
 
-}  // namespace tandem::tasks
+}  // namespace tandem::metrics

@@ -1,5 +1,5 @@
 // BLEU and its words, against sacrebleu 2.6.0 (tests/golden/bleu.py).
-#include "tasks/sequence/bleu.h"
+#include "metrics/bleu.h"
 
 #include <catch2/catch.hpp>
 #include <fstream>
@@ -10,17 +10,17 @@
 #include "tests/support/paths.h"
 
 using namespace tandem;
+using metrics::bleu_score;
+using metrics::bleu_signature;
+using metrics::bleu_statistics;
+using metrics::bleu_tokens;
+using metrics::BleuOptions;
+using metrics::BleuScore;
+using metrics::BleuSmoothing;
+using metrics::BleuStatistics;
+using metrics::BleuTokens;
+using metrics::corpus_bleu;
 using nlohmann::json;
-using tasks::bleu_score;
-using tasks::bleu_signature;
-using tasks::bleu_statistics;
-using tasks::bleu_tokens;
-using tasks::BleuOptions;
-using tasks::BleuScore;
-using tasks::BleuSmoothing;
-using tasks::BleuStatistics;
-using tasks::BleuTokens;
-using tasks::corpus_bleu;
 using Texts = std::vector<std::string>;
 
 namespace {
@@ -149,7 +149,7 @@ TEST_CASE("scores of corpora agree with sacrebleu's", "[bleu]") {
     CHECK(found.brevity_penalty == Approx(row.at("bp").get<double>()).epsilon(1e-12));
     CHECK(found.statistics.hypothesis_length == row.at("sys_len"));
     CHECK(found.statistics.reference_length == row.at("ref_len"));
-    for (std::size_t n = 0; n < tasks::kBleuOrders; ++n)
+    for (std::size_t n = 0; n < metrics::kBleuOrders; ++n)
       CHECK(found.precisions[n] ==
             Approx(row.at("precisions").at(n).get<double>()).margin(kMargin).epsilon(0));
     const auto count = varies ? std::nullopt : std::optional<Index>(row.at("references").get<Index>());

@@ -1,24 +1,24 @@
 // VOC's figures, against a port of the development kit's rules (tests/golden/coco_metric.py) and worked
 // examples.
-#include "tasks/detection/voc.h"
+#include "metrics/voc.h"
 
 #include <omp.h>
 
 #include <catch2/catch.hpp>
 #include <limits>
 
+#include "tests/metrics/drawn_set.h"
+#include "tests/metrics/golden_sets.h"
 #include "tests/support/errors.h"
 #include "tests/support/threads.h"
-#include "tests/tasks/detection/drawn_set.h"
-#include "tests/tasks/detection/golden_sets.h"
 
 using namespace tandem;
+using metrics::Detection;
+using metrics::evaluate_voc;
+using metrics::PixelBox;
+using metrics::TrueBox;
+using metrics::VocResult;
 using nlohmann::json;
-using tasks::Detection;
-using tasks::evaluate_voc;
-using tasks::PixelBox;
-using tasks::TrueBox;
-using tasks::VocResult;
 
 namespace {
 
@@ -83,7 +83,7 @@ TEST_CASE("VOC's figures of a small set", "[voc]") {
                                                        {.6, 2.0 / 3, .5}, {.5, 1, .6}};
   REQUIRE(result.classes[0].curve.size() == expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    const tasks::VocPoint& point = result.classes[0].curve[i];
+    const metrics::VocPoint& point = result.classes[0].curve[i];
     CHECK(std::array{point.score, point.recall, point.precision} == expected[i]);
   }
 }
@@ -151,7 +151,7 @@ TEST_CASE("VOC's figures of 200 drawn sets are the kit's", "[voc]") {
     if (!golden.contains("curve") || golden.at("curve").is_null()) continue;
     ++curves;
     json recalls = json::array(), precisions = json::array();
-    for (const tasks::VocPoint& point : result.classes[0].curve) {
+    for (const metrics::VocPoint& point : result.classes[0].curve) {
       recalls.push_back(point.recall);
       precisions.push_back(point.precision);
     }

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "core/shape.h"
-#include "tasks/sequence/bleu_tokens.h"
+#include "metrics/bleu_tokens.h"
 
-namespace tandem::tasks {
+namespace tandem::metrics {
 
 inline constexpr int kBleuOrders = 4;
 
@@ -74,4 +74,4 @@ BleuScore corpus_bleu(std::span<const std::string> hypotheses,
 // `references`: of every hypothesis, nullopt where their numbers differ.
 std::string bleu_signature(const BleuOptions& options, std::optional<Index> references = 1);
 
-}  // namespace tandem::tasks
+}  // namespace tandem::metrics

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-namespace tandem::tasks {
+namespace tandem::metrics {
 
 // [x, x + width] × [y, y + height] in pixels, continuous, from the corner of the image. VOC's xmin ymin xmax
 // ymax, which count pixels from 1, are {xmin − 1, ymin − 1, xmax − xmin + 1, ymax − ymin + 1}.
@@ -37,4 +37,4 @@ struct GroundTruth {
   std::span<const TrueBox> boxes;
 };
 
-}  // namespace tandem::tasks
+}  // namespace tandem::metrics

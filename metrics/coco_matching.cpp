@@ -1,12 +1,12 @@
-#include "tasks/detection/coco_matching.h"
+#include "metrics/coco_matching.h"
 
 #include <algorithm>
 #include <optional>
 #include <span>
 
-#include "tasks/detection/overlap.h"
+#include "metrics/overlap.h"
 
-namespace tandem::tasks {
+namespace tandem::metrics {
 
 namespace {
 
@@ -128,4 +128,4 @@ CocoMatches match_coco(const CategoryBoxes& boxes) {
   return result;
 }
 
-}  // namespace tandem::tasks
+}  // namespace tandem::metrics

@@ -1,4 +1,4 @@
-#include "tasks/sequence/bleu.h"
+#include "metrics/bleu.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 
 #include "core/error.h"
 
-namespace tandem::tasks {
+namespace tandem::metrics {
 
 namespace {
 
@@ -171,4 +171,4 @@ std::string bleu_signature(const BleuOptions& options, std::optional<Index> refe
                      kSacrebleuVersion);
 }
 
-}  // namespace tandem::tasks
+}  // namespace tandem::metrics

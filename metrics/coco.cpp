@@ -1,4 +1,4 @@
-#include "tasks/detection/coco.h"
+#include "metrics/coco.h"
 
 #include <algorithm>
 #include <bit>
@@ -6,9 +6,9 @@
 #include <optional>
 
 #include "core/error.h"
-#include "tasks/detection/coco_matching.h"
+#include "metrics/coco_matching.h"
 
-namespace tandem::tasks {
+namespace tandem::metrics {
 
 namespace {
 
@@ -141,4 +141,4 @@ CocoResult evaluate_coco(const GroundTruth& truth, std::span<const Detection> de
   return result;
 }
 
-}  // namespace tandem::tasks
+}  // namespace tandem::metrics

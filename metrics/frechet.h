@@ -2,17 +2,18 @@
 // 1982; Heusel et al. 2017 apply it to Inception's features and call it FID). Everything is FP64.
 #pragma once
 
+#include <span>
 #include <vector>
 
-#include "core/tensor.h"
+#include "core/shape.h"
 
-namespace tandem::tasks {
+namespace tandem::metrics {
 
 // Mean and covariance of rows that come in portions.
 class FeatureMoments {
  public:
-  // f32 rows [N,F] on the host; F is that of the first.
-  void add(const Tensor& rows);
+  // `rows` [N,features], row by row. Throws UserError unless every portion has the features of the first.
+  void add(std::span<const float> rows, Index features);
 
   Index count() const { return count_; }
   Index features() const { return features_; }
@@ -33,4 +34,4 @@ double frechet_distance(const std::vector<double>& mean1, const std::vector<doub
                         const std::vector<double>& mean2, const std::vector<double>& covariance2);
 double frechet_distance(const FeatureMoments& a, const FeatureMoments& b);
 
-}  // namespace tandem::tasks
+}  // namespace tandem::metrics

@@ -1,5 +1,5 @@
 // Error rates, against jiwer and editdistance (tests/golden/edits.py).
-#include "tasks/sequence/error_rate.h"
+#include "metrics/error_rate.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -8,10 +8,10 @@
 #include "tests/golden/edits.h"
 
 using namespace tandem;
-using tasks::Edits;
-using tasks::edits_of;
-using tasks::ErrorRate;
-using tasks::nearest_edits;
+using metrics::Edits;
+using metrics::edits_of;
+using metrics::ErrorRate;
+using metrics::nearest_edits;
 using Symbols = std::vector<std::int32_t>;
 using Words = std::vector<std::string>;
 

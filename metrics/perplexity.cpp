@@ -1,4 +1,4 @@
-#include "tasks/sequence/perplexity.h"
+#include "metrics/perplexity.h"
 
 #include <cmath>
 #include <limits>
@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 
-namespace tandem::tasks {
+namespace tandem::metrics {
 
 namespace {
 
@@ -37,4 +37,4 @@ double Perplexity::bits_per_character(std::int64_t characters) const {
   return per_unit(nll_, characters, "characters") / std::numbers::ln2;
 }
 
-}  // namespace tandem::tasks
+}  // namespace tandem::metrics

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tasks/detection/detections.h"
+#include "metrics/detections.h"
 
 namespace tandem::test {
 
@@ -50,13 +50,13 @@ class DrawnSet {
     draw_detections();
   }
 
-  tasks::GroundTruth truth() const { return {images_, categories_, objects_}; }
-  const std::vector<tasks::Detection>& detections() const { return detections_; }
+  metrics::GroundTruth truth() const { return {images_, categories_, objects_}; }
+  const std::vector<metrics::Detection>& detections() const { return detections_; }
 
  private:
-  tasks::PixelBox box() {
+  metrics::PixelBox box() {
     static const std::vector<double> sides = {0, 4, 10, 16, 32, 32, 48, 96, 96, 100, 128, 200};
-    tasks::PixelBox result;
+    metrics::PixelBox result;
     result.x = draw_.number(100) * unit_;
     result.y = draw_.number(100) * unit_;
     result.width = draw_.of(sides);
@@ -69,7 +69,7 @@ class DrawnSet {
     if (number_ % 3 == 1 && used.size() > 1) used.pop_back();
     for (const std::int64_t image : images_) {
       for (std::int64_t left = draw_.below(10); left > 0; --left) {
-        tasks::TrueBox object{.image = image, .box = box()};
+        metrics::TrueBox object{.image = image, .box = box()};
         const std::int64_t kind = draw_.below(6);
         object.area = kind == 0 ? 1024.0 : kind == 1 ? 9216.0 : object.box.area() * (kind == 2 ? 0.5 : 1.0);
         object.category = draw_.of(used);
@@ -84,7 +84,7 @@ class DrawnSet {
       objects_[static_cast<std::size_t>(k)].id = first + (k + shift) % count;
   }
 
-  tasks::PixelBox near(tasks::PixelBox like) {
+  metrics::PixelBox near(metrics::PixelBox like) {
     static const std::vector<std::int64_t> reaches = {0, 1, 2, 8};
     const std::int64_t reach = draw_.of(reaches);
     for (double* value : {&like.x, &like.y, &like.width, &like.height})
@@ -97,9 +97,9 @@ class DrawnSet {
   void draw_detections() {
     if (number_ % 25 == 24) return;
     for (const std::int64_t image : images_) {
-      std::vector<tasks::TrueBox> here;
+      std::vector<metrics::TrueBox> here;
       std::copy_if(objects_.begin(), objects_.end(), std::back_inserter(here),
-                   [&](const tasks::TrueBox& each) { return each.image == image; });
+                   [&](const metrics::TrueBox& each) { return each.image == image; });
       for (std::int64_t left = number_ % 10 == 0 ? 105 + draw_.below(40) : draw_.below(25); left > 0; --left)
         detections_.push_back(detection(image, here));
     }
@@ -108,10 +108,10 @@ class DrawnSet {
                 detections_[static_cast<std::size_t>(draw_.below(static_cast<std::int64_t>(k) + 1))]);
   }
 
-  tasks::Detection detection(std::int64_t image, const std::vector<tasks::TrueBox>& here) {
-    tasks::Detection result{.image = image};
+  metrics::Detection detection(std::int64_t image, const std::vector<metrics::TrueBox>& here) {
+    metrics::Detection result{.image = image};
     if (!here.empty() && !draw_.one_in(4)) {
-      const tasks::TrueBox& like = draw_.of(here);
+      const metrics::TrueBox& like = draw_.of(here);
       result.box = near(like.box);
       result.category = draw_.one_in(8) ? draw_.of(categories_) : like.category;
     } else {
@@ -126,8 +126,8 @@ class DrawnSet {
   Drawn draw_;
   double unit_ = number_ % 2 == 1 ? 0.25 : 1.0;
   std::vector<std::int64_t> images_, categories_;
-  std::vector<tasks::TrueBox> objects_;
-  std::vector<tasks::Detection> detections_;
+  std::vector<metrics::TrueBox> objects_;
+  std::vector<metrics::Detection> detections_;
 };
 
 }  // namespace tandem::test

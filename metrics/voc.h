@@ -6,9 +6,9 @@
 #include <optional>
 #include <vector>
 
-#include "tasks/detection/detections.h"
+#include "metrics/detections.h"
 
-namespace tandem::tasks {
+namespace tandem::metrics {
 
 // 0…1.
 struct VocFigures {
@@ -43,4 +43,4 @@ struct VocOptions {
 VocResult evaluate_voc(const GroundTruth& truth, std::span<const Detection> detections,
                        const VocOptions& options = {});
 
-}  // namespace tandem::tasks
+}  // namespace tandem::metrics

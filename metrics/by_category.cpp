@@ -1,4 +1,4 @@
-#include "tasks/detection/by_category.h"
+#include "metrics/by_category.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 
-namespace tandem::tasks {
+namespace tandem::metrics {
 
 namespace {
 
@@ -104,4 +104,4 @@ std::vector<CategoryBoxes> by_category(std::string_view metric, const GroundTrut
   return result;
 }
 
-}  // namespace tandem::tasks
+}  // namespace tandem::metrics

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "tasks/detection/by_category.h"
+#include "metrics/by_category.h"
 
-namespace tandem::tasks {
+namespace tandem::metrics {
 
 // i·((0.95 − 0.5)/9) + 0.5 in FP64: the one before the last is one ulp below 0.9.
 inline constexpr std::array<double, 10> kCocoThresholds = {
@@ -46,4 +46,4 @@ struct CocoMatches {
 // fits. A crowd can be taken any number of times. What takes annotation 0 is wrong, as pycocotools has it.
 CocoMatches match_coco(const CategoryBoxes& boxes);
 
-}  // namespace tandem::tasks
+}  // namespace tandem::metrics

@@ -1,8 +1,8 @@
-#include "tasks/detection/overlap.h"
+#include "metrics/overlap.h"
 
 #include <algorithm>
 
-namespace tandem::tasks {
+namespace tandem::metrics {
 
 namespace {
 
@@ -24,4 +24,4 @@ double intersection_over_first(const PixelBox& a, const PixelBox& b) {
   return shared > 0.0 ? shared / a.area() : 0.0;
 }
 
-}  // namespace tandem::tasks
+}  // namespace tandem::metrics

@@ -1,5 +1,5 @@
 // COCO's figures, against pycocotools 2.0.11 (tests/golden/coco_metric.py) and worked examples.
-#include "tasks/detection/coco.h"
+#include "metrics/coco.h"
 
 #include <omp.h>
 
@@ -7,18 +7,18 @@
 #include <limits>
 #include <map>
 
+#include "tests/metrics/drawn_set.h"
+#include "tests/metrics/golden_sets.h"
 #include "tests/support/errors.h"
 #include "tests/support/threads.h"
-#include "tests/tasks/detection/drawn_set.h"
-#include "tests/tasks/detection/golden_sets.h"
 
 using namespace tandem;
+using metrics::CocoResult;
+using metrics::Detection;
+using metrics::evaluate_coco;
+using metrics::PixelBox;
+using metrics::TrueBox;
 using nlohmann::json;
-using tasks::CocoResult;
-using tasks::Detection;
-using tasks::evaluate_coco;
-using tasks::PixelBox;
-using tasks::TrueBox;
 
 namespace {
 
@@ -36,12 +36,12 @@ struct Example {
   std::vector<TrueBox> objects;
   std::vector<Detection> detections;
 
-  CocoResult result(const tasks::CocoOptions& options = {}) const {
+  CocoResult result(const metrics::CocoOptions& options = {}) const {
     return evaluate_coco({images, categories, objects}, detections, options);
   }
   double figure(std::string_view name) const {
-    const auto place = std::find(tasks::kCocoFigures.begin(), tasks::kCocoFigures.end(), name);
-    return result().figures.at(static_cast<std::size_t>(place - tasks::kCocoFigures.begin()));
+    const auto place = std::find(metrics::kCocoFigures.begin(), metrics::kCocoFigures.end(), name);
+    return result().figures.at(static_cast<std::size_t>(place - metrics::kCocoFigures.begin()));
   }
 };
 
@@ -80,20 +80,20 @@ Example row(int objects, int found) {
 
 TEST_CASE("COCO's figures of a small set", "[coco]") {
   const CocoResult result = tiny().result();
-  const tasks::CocoFigures expected = {.3715759075907591,
-                                       .7083333333333333,
-                                       .375,
-                                       .29620462046204615,
-                                       .7,
-                                       .49999999999999994,
-                                       .3083333333333333,
-                                       .55,
-                                       .55,
-                                       .475,
-                                       .7,
-                                       .5};
+  const metrics::CocoFigures expected = {.3715759075907591,
+                                         .7083333333333333,
+                                         .375,
+                                         .29620462046204615,
+                                         .7,
+                                         .49999999999999994,
+                                         .3083333333333333,
+                                         .55,
+                                         .55,
+                                         .475,
+                                         .7,
+                                         .5};
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    CAPTURE(tasks::kCocoFigures[i]);
+    CAPTURE(metrics::kCocoFigures[i]);
     CHECK(result.figures[i] == close_to(expected[i]));
   }
   REQUIRE(result.categories.size() == 3);
@@ -182,11 +182,11 @@ TEST_CASE("an object without area is never found", "[coco]") {
 }
 
 TEST_CASE("without detections figures are 0, without objects -1", "[coco]") {
-  const tasks::CocoFigures expected = {0, 0, 0, 0, -1, -1, 0, 0, 0, 0, -1, -1};
+  const metrics::CocoFigures expected = {0, 0, 0, 0, -1, -1, 0, 0, 0, 0, -1, -1};
   CHECK(row(3, 0).result().figures == expected);
   Example nothing = row(1, 1);
   nothing.objects.clear();
-  tasks::CocoFigures none;
+  metrics::CocoFigures none;
   none.fill(-1.0);
   CHECK(nothing.result({.curves = true}).figures == none);
   CHECK(nothing.result({.curves = true}).categories[0].precisions.empty());
@@ -203,7 +203,7 @@ TEST_CASE("COCO's figures of 200 drawn sets are pycocotools'", "[coco]") {
     REQUIRE(golden.at("boxes") == json{set.truth().boxes.size(), set.detections().size()});
     const CocoResult result = evaluate_coco(set.truth(), set.detections(), {.curves = true});
     for (std::size_t k = 0; k < result.figures.size(); ++k) {
-      CAPTURE(tasks::kCocoFigures[k]);
+      CAPTURE(metrics::kCocoFigures[k]);
       CHECK(result.figures[k] == close_to(golden.at("coco").at(k)));
     }
     REQUIRE(golden.at("ap").size() == result.categories.size());
@@ -213,8 +213,8 @@ TEST_CASE("COCO's figures of 200 drawn sets are pycocotools'", "[coco]") {
     if (!golden.contains("precisions") || found.empty()) continue;
     ++curves;
     for (const auto& [row_of_golden, threshold] : std::map<std::size_t, std::size_t>{{0, 0}, {1, 5}}) {
-      const auto first = found.begin() + static_cast<std::ptrdiff_t>(threshold * tasks::kCocoRecalls);
-      CHECK(std::vector<double>(first, first + tasks::kCocoRecalls) ==
+      const auto first = found.begin() + static_cast<std::ptrdiff_t>(threshold * metrics::kCocoRecalls);
+      CHECK(std::vector<double>(first, first + metrics::kCocoRecalls) ==
             golden.at("precisions").at(row_of_golden).get<std::vector<double>>());
     }
   }

@@ -1,4 +1,4 @@
-#include "tasks/gan/frechet.h"
+#include "metrics/frechet.h"
 
 #include <Eigen/Eigenvalues>
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 
-namespace tandem::tasks {
+namespace tandem::metrics {
 
 namespace {
 
@@ -43,15 +43,16 @@ bool all_finite(const std::vector<double>& values) {
 
 }  // namespace
 
-void FeatureMoments::add(const Tensor& rows) {
-  ensure(rows.rank() == 2 && rows.dtype() == DType::f32 && (count_ == 0 || rows.size(1) == features_),
-         "features", "rows {} of {}, expected f32 [N,{}]", to_string(rows.shape()), name_of(rows.dtype()),
-         features_);
-  if (rows.size(0) == 0) return;
+void FeatureMoments::add(std::span<const float> rows, Index features) {
+  const auto values_given = static_cast<Index>(rows.size());
+  require(features > 0 && values_given % features == 0 && (count_ == 0 || features == features_), "features",
+          "{} values in rows of {} features do not continue rows of {}", values_given, features,
+          count_ == 0 ? features : features_);
+  if (rows.empty()) return;
   using Rows = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-  const Matrix values = Eigen::Map<const Rows>(rows.data<float>(), rows.size(0), rows.size(1)).cast<double>();
+  const Matrix values = Eigen::Map<const Rows>(rows.data(), values_given / features, features).cast<double>();
   if (count_ == 0) {
-    features_ = rows.size(1);
+    features_ = features;
     const auto size = static_cast<std::size_t>(features_);
     origin_.resize(size);
     Eigen::Map<Vector>(origin_.data(), features_) = values.colwise().mean().transpose();
@@ -63,7 +64,7 @@ void FeatureMoments::add(const Tensor& rows) {
   Eigen::Map<Matrix>(products_.data(), features_, features_)
       .selfadjointView<Eigen::Lower>()
       .rankUpdate(beyond.transpose());
-  count_ += rows.size(0);
+  count_ += values.rows();
 }
 
 std::vector<double> FeatureMoments::mean() const {
@@ -108,4 +109,4 @@ double frechet_distance(const FeatureMoments& a, const FeatureMoments& b) {
   return frechet_distance(a.mean(), a.covariance(), b.mean(), b.covariance());
 }
 
-}  // namespace tandem::tasks
+}  // namespace tandem::metrics

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace tandem::tasks {
+namespace tandem::metrics {
 
 // Sums, not means: a corpus has one perplexity, whatever its batches, and the mean of those of batches is
 // another figure. Every target counts once, end marks and unknown words included. All arithmetic is in
@@ -34,4 +34,4 @@ class Perplexity {
   std::int64_t targets_ = 0;
 };
 
-}  // namespace tandem::tasks
+}  // namespace tandem::metrics

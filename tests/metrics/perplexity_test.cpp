@@ -1,5 +1,5 @@
 // Perplexity: sums over batches, not means of means.
-#include "tasks/sequence/perplexity.h"
+#include "metrics/perplexity.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include "core/error.h"
 
 using namespace tandem;
-using tasks::Perplexity;
+using metrics::Perplexity;
 
 TEST_CASE("perplexity is of the corpus, whatever its batches", "[perplexity]") {
   // 3 targets of probability 1/2, 5 of 1/8: 2^((3 + 15)/8).

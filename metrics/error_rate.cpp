@@ -1,11 +1,11 @@
-#include "tasks/sequence/error_rate.h"
+#include "metrics/error_rate.h"
 
 #include <algorithm>
 #include <tuple>
 
 #include "core/error.h"
 
-namespace tandem::tasks {
+namespace tandem::metrics {
 
 namespace {
 
@@ -107,4 +107,4 @@ void ErrorRate::merge(const ErrorRate& other) {
 double ErrorRate::rate() const { return quotient(sum_.errors(), sum_.reference_length); }
 double ErrorRate::sequence_error_rate() const { return quotient(wrong_, sequences_); }
 
-}  // namespace tandem::tasks
+}  // namespace tandem::metrics

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "tasks/detection/detections.h"
+#include "metrics/detections.h"
 
-namespace tandem::tasks {
+namespace tandem::metrics {
 
 struct CategoryBoxes {
   // `image` is the rank of the image's id among all of them.
@@ -33,4 +33,4 @@ struct CategoryBoxes {
 std::vector<CategoryBoxes> by_category(std::string_view metric, const GroundTruth& truth,
                                        std::span<const Detection> detections);
 
-}  // namespace tandem::tasks
+}  // namespace tandem::metrics

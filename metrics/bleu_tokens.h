@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tandem::tasks {
+namespace tandem::metrics {
 
 enum class BleuTokens : std::uint8_t {
   v13a,  // mteval-v13a's rules for western languages, as sacrebleu applies them: its default
@@ -21,4 +21,4 @@ std::string_view name_of(BleuTokens tokens);
 // are parts of words.
 std::vector<std::string> bleu_tokens(std::string_view segment, BleuTokens tokens);
 
-}  // namespace tandem::tasks
+}  // namespace tandem::metrics

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "tasks/detection/detections.h"
+#include "metrics/detections.h"
 
-namespace tandem::tasks {
+namespace tandem::metrics {
 
 // In the order of pycocotools. AP without more is the mean over IoU thresholds 0.5, 0.55 … 0.95; small is up
 // to 32² pixels, large from 96² on. AR is the mean over the same thresholds of the recall of the surest 1, 10
@@ -46,4 +46,4 @@ struct CocoOptions {
 CocoResult evaluate_coco(const GroundTruth& truth, std::span<const Detection> detections,
                          const CocoOptions& options = {});
 
-}  // namespace tandem::tasks
+}  // namespace tandem::metrics

@@ -1,11 +1,11 @@
-#include "tasks/sequence/bleu_tokens.h"
+#include "metrics/bleu_tokens.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "core/error.h"
 
-namespace tandem::tasks {
+namespace tandem::metrics {
 
 namespace {
 
@@ -132,4 +132,4 @@ std::vector<std::string> bleu_tokens(std::string_view segment, BleuTokens tokens
   return tokens == BleuTokens::v13a ? split(separated_13a(text)) : split(text);
 }
 
-}  // namespace tandem::tasks
+}  // namespace tandem::metrics

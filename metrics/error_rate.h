@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace tandem::tasks {
+namespace tandem::metrics {
 
 // The fewest substitutions, deletions and insertions that make the hypothesis of the reference (Levenshtein);
 // of equally few, those with the most substitutions.
@@ -55,4 +55,4 @@ class ErrorRate {
   std::int64_t sequences_ = 0, wrong_ = 0;
 };
 
-}  // namespace tandem::tasks
+}  // namespace tandem::metrics
