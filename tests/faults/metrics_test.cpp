@@ -152,8 +152,7 @@ TEST_CASE("a run of an older version goes on without digests", "[faults][metrics
     forget_digests(run);
     fs::remove(run / "metrics.jsonl");
   });
-  CHECK_THAT(missing,
-             Contains("metrics.jsonl is missing") && Contains("earlier metrics are lost"));
+  CHECK_THAT(missing, Contains("metrics.jsonl is missing") && Contains("earlier metrics are lost"));
 }
 
 TEST_CASE("a checkpoint that nothing was written of is written of", "[faults][metrics]") {

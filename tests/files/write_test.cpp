@@ -11,6 +11,7 @@ TEST_CASE("lines that the system refuses are kept and written later", "[write]")
   files::LineFile file("/dev/full");
   file.add("one");
   file.add("two");
-  CHECK_THAT(file.write_error().value_or(""), Contains("/dev/full: cannot be written: No space left on device"));
+  CHECK_THAT(file.write_error().value_or(""),
+             Contains("/dev/full: cannot be written: No space left on device"));
   CHECK(file.kept() == "one\ntwo\n");
 }
