@@ -233,7 +233,7 @@ TEST_CASE("an evaluation compares as many made images as real ones, up to a limi
       for (Index i = 0; i < p.value().numel(); ++i) p.value().data<float>()[i] *= 50.0F;
   const auto classifier = tasks::Classifier::of(tandem::test::source_path(kClassifier), fashion_form());
   tasks::GanEvaluation evaluation(model, classifier, 25, 2);
-  tasks::FeatureMoments real, made;
+  metrics::FeatureMoments real, made;
   tasks::FixedNoise noise(0, 100);
   const NoGrad no_grad;
   for (const std::uint64_t seed : {1, 2, 3}) {
@@ -248,7 +248,7 @@ TEST_CASE("an evaluation compares as many made images as real ones, up to a limi
     add(made, classifier->judge(slice(slice(fake, 1, 2, 30), 2, 2, 30)).features);
   }
   const tasks::Metrics metrics = evaluation.metrics();
-  CHECK(tasks::metric(metrics, "fd_lenet") == Approx(tasks::frechet_distance(real, made)).epsilon(1e-6));
+  CHECK(tasks::metric(metrics, "fd_lenet") == Approx(metrics::frechet_distance(real, made)).epsilon(1e-6));
   const auto details = evaluation.details();
   CHECK(details["samples"] == 25);
   double entropy = 0.0;
@@ -314,7 +314,7 @@ TEST_CASE("features of test images are near those of training images", "[gan][fa
   }
   const auto sets = datasets::read_fashion_mnist();
   const auto classifier = tasks::Classifier::of({}, fashion_form());
-  tasks::FeatureMoments training, test, inverted;
+  metrics::FeatureMoments training, test, inverted;
   Index right = 0;
   for (Index first = 0; first < 10000; first += 500) {
     std::vector<float> pixels[2];
@@ -336,6 +336,6 @@ TEST_CASE("features of test images are near those of training images", "[gan][fa
   }
   CHECK(right == Approx(9095).margin(5));
   // The floor that docs/gan.md names.
-  CHECK(tasks::frechet_distance(test, training) == Approx(0.0677).margin(0.002));
-  CHECK(tasks::frechet_distance(test, inverted) == Approx(88.3).epsilon(0.01));
+  CHECK(metrics::frechet_distance(test, training) == Approx(0.0677).margin(0.002));
+  CHECK(metrics::frechet_distance(test, inverted) == Approx(88.3).epsilon(0.01));
 }
