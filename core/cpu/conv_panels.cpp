@@ -55,7 +55,7 @@ struct GradientAxis {
     const Index shifted = a + padding - k * dilation;
     return shifted % stride == 0 ? std::optional(shifted / stride) : std::nullopt;
   }
-  // Lowest and highest offset from the start of a class, including 0, over its last pixels.
+  // Lowest offset of a tap (at most 0), and highest position that the last pixel of a class reads.
   std::array<Index, 2> reach() const {
     Index lowest = 0, highest = 0;
     for (Index a = 0; a < stride; ++a) {

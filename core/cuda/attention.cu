@@ -1,5 +1,5 @@
-// Softmax over the keys that each query sees, forward and backward. A group of lanes, or a block, takes a
-// row; what it does not see is not read.
+// Masked softmax over the keys of each query, forward and backward. A group of lanes or a block computes a
+// row. Masked elements are not read.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 // ---- Lengths
 
-constexpr int kLengths = 256;  // of a launch
+constexpr int kLengths = 256;  // per launch
 struct LengthPack {
   std::int32_t value[kLengths];
 };
@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(kLengths) store_lengths(LengthPack lengths, in
 
 // ---- Rows
 
-// Rows of scores [N,…,Tq,Tk], or [Tk] and [N,Tk], where a query stands for each row.
+// Rows of scores [N,…,Tq,Tk]; in scores [Tk] or [N,Tk] each row is one query.
 struct ScoreRows {
   Index rows, per_sequence, queries, keys;
   int group;
@@ -50,11 +50,11 @@ ScoreRows rows_of(const Tensor& x) {
   const int rank = x.rank();
   ScoreRows s{x.shape().product(0, rank - 1), rank > 1 ? x.shape().product(1, rank - 1) : 1,
               rank > 1 ? x.size(-2) : 1, x.size(-1), 1};
-  // A group is a part of a warp or the whole block.
+  // A group is part of a warp, or a block.
   s.group = power_of_two_for(ceil_div(s.keys, 4), kThreads);
   if (s.group > kWarp) s.group = kThreads;
-  ensure(ceil_div(s.rows, s.threads() / s.group) <= 0x7fffffff, "masked_softmax", "{} is too large",
-         to_string(x));
+  ensure(ceil_div(s.rows, s.threads() / s.group) <= 0x7fffffff, "masked_softmax",
+         "{} has too many rows for a grid", to_string(x));
   return s;
 }
 
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(kThreads)
     y.put(base + i, i < seen ? math::exp(x.at(base + i) - top) * scale : C(0));
 }
 
-// dx may be dy: a thread writes what it alone has read.
+// dx may be dy, because each thread reads only the elements that it writes.
 template <class Elements>
 __global__ void __launch_bounds__(kThreads)
     masked_softmax_backward_kernel(Elements y, Elements dy, Elements dx, ScoreRows s, SeenKeys keys) {
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kThreads)
     dx.put(base + i, i < seen ? y.at(base + i) * (dy.at(base + i) - dot) : C(0));
 }
 
-// Calls visit with how the elements of all tensors are read: of one type, or of any.
+// Calls visit with a typed reader if all tensors have one dtype, else with a generic one.
 template <class Visitor, class... Tensors>
 void visit_elements(const Visitor& visit, const Tensor& x, const Tensors&... others) {
   if (((others.dtype() == x.dtype()) && ...)) {

@@ -1,6 +1,6 @@
-// Additive attention (core/attention.h). Forward: a block takes a query of a row, its warps the keys.
-// Backward: the gradients of scores by query, then what lies behind the tanh, once by query and once by key,
-// each computing it again: sums need neither atomics nor memory of their own, and have one order.
+// Additive attention (core/attention.h). Forward: a block computes one query of one row, its warps divide the
+// keys. Backward: score gradients by query, then everything behind the tanh twice, by query and by key,
+// recomputing it each time. Sums therefore need neither atomics nor extra memory, and have a fixed order.
 #include <cuda_runtime.h>
 
 #include <array>
@@ -28,7 +28,7 @@ struct Sizes {
   __device__ __forceinline__ Index time() const { return row() / rows; }
 };
 
-// Where a gradient goes.
+// Destination of a gradient.
 struct Sink {
   Slot slot;
   bool accumulate;
@@ -44,7 +44,7 @@ Sink sink_of(const GradOutput& to) { return {slot_of(to.tensor), to.accumulate};
 
 // ---- Direction
 
-// u = g·v/‖v‖, or v without g; figures[0] = ‖v‖, [1] = g. One block.
+// u = g·v/‖v‖, or v if g is absent; figures[0] = ‖v‖, [1] = g. One block.
 template <class C>
 __global__ void __launch_bounds__(kThreads)
     direction_kernel(const C* v, const C* g, C* u, C* figures, Index features) {
@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(kThreads)
   for (Index j = threadIdx.x; j < features; j += kThreads) u[j] = g != nullptr ? v[j] * factor : v[j];
 }
 
-// From the gradient of u those of v and g. One block; a sink without memory is not wanted.
+// Gradients of v and g from the gradient of u. One block; sinks without memory are skipped.
 template <class C>
 __global__ void __launch_bounds__(kThreads)
     direction_backward_kernel(const C* v, const C* du, const C* figures, Sink dv, Sink dg, Index features) {
@@ -77,12 +77,12 @@ __global__ void __launch_bounds__(kThreads)
 
 // ---- Forward
 
-// S is the type of sequences; `scores` [Tq,N,Tk] is room.
+// S is the storage type of sequences; `scores` [Tq,N,Tk] is workspace.
 template <class S>
 struct Forward {
   using C = ComputeType<S>;
   const S *query, *key, *value;
-  const C *u, *b;  // b: null where absent
+  const C *u, *b;  // b: may be null
   C* scores;
   S *context, *weights;
 };
@@ -130,7 +130,7 @@ struct Backward {
   using C = ComputeType<S>;
   const S *query, *key, *value;
   const C *u, *b;
-  const S *weights, *dcontext, *dweights;  // the latter two: null where absent
+  const S *weights, *dcontext, *dweights;  // the last two may be null
   C* dscores;                              // [Tq,N,Tk]
 };
 
@@ -159,7 +159,7 @@ __global__ void __launch_bounds__(kThreads) additive_scores_backward(Backward<S>
     a.dscores[base + s] = load(a.weights + base + s) * (a.dscores[base + s] - dot);
 }
 
-// du and db [Tq·N,A]: of each query.
+// du and db [Tq·N,A], one row per query.
 template <class S>
 __global__ void __launch_bounds__(kLanes)
     additive_query_backward(Backward<S> a, Sizes size, Sink dquery, ComputeType<S>* du, ComputeType<S>* db) {
@@ -212,7 +212,7 @@ __global__ void __launch_bounds__(kLanes) additive_value_backward(Backward<S> a,
   dvalue.put(size.row() * size.channels + c, sum);
 }
 
-// ---- Launching
+// ---- Launches
 
 template <class T>
 T* data_or_null(const Tensor& t) {
@@ -224,7 +224,7 @@ Sizes sizes_of(const AdditiveInputs& in, const AttentionMask& mask, const Tensor
           seen_keys_of(mask, lengths, in.query.size(0), in.key.size(0))};
 }
 
-// Blocks of `times` steps, along `width`.
+// Grid of blocks for `times` steps and `width` columns.
 dim3 grid_of(Index times, const Sizes& size, Index width) {
   ensure(times * size.rows <= 0x7fffffff && ceil_div(width, kLanes) <= 65535, "additive_attention",
          "{} steps of {} rows and {} columns are too many", times, size.rows, width);

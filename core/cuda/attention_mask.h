@@ -1,4 +1,4 @@
-// The keys that a query sees, for kernels: core/attention.h.
+// Attention masks for kernels: see core/attention.h.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,7 +9,7 @@
 namespace tandem::cuda {
 
 struct SeenKeys {
-  const std::int32_t* lengths;  // null: all
+  const std::int32_t* lengths;  // null: no mask
   bool causal;
   Index queries, keys;
 
@@ -21,8 +21,8 @@ struct SeenKeys {
   }
 };
 
-// Lengths in device memory, i32 [N]; absent where the mask has none. They go with the arguments of kernels,
-// so that nothing waits. Throws VendorError in a recording, which would keep them.
+// Lengths in device memory, i32 [N]; undefined if the mask has none. They are passed as kernel arguments, so
+// nothing waits. Throws VendorError in a recording, which would keep the lengths of its batch.
 Tensor lengths_on_device(const CudaBackend& backend, const AttentionMask& mask);
 
 inline SeenKeys seen_keys_of(const AttentionMask& mask, const Tensor& lengths, Index queries, Index keys) {

@@ -1,6 +1,6 @@
-// cuBLASLt knows column-major matrices only. A row-major matrix read column by column is its transpose, so
-// c = op(a)·op(b) is asked for as c^T = op(b)^T·op(a)^T: operands swapped, flags kept. The bias, one value
-// for every column of c, is then one for every row, which is what the library's epilogue adds.
+// cuBLASLt wrapper. cuBLASLt is column-major; a row-major matrix read as column-major is its transpose. So c
+// = op(a)·op(b) becomes c^T = op(b)^T·op(a)^T, with swapped operands and the same transpose flags. The bias,
+// one value per column of c, becomes one per row, as in the library's epilogue.
 #include <cuda_runtime.h>
 #include <fmt/format.h>
 
@@ -17,9 +17,9 @@ namespace tandem::cuda {
 namespace {
 
 constexpr std::size_t kMostWorkspace = std::size_t{32} << 20;
-constexpr int kMostAlgorithms = 8;  // that the heuristics are asked for
-// cuBLASLt 13.1 refuses a workspace that lies on less (CUBLAS_STATUS_INVALID_VALUE), whatever its header asks
-// for.
+constexpr int kMostAlgorithms = 8;  // maximum number of heuristic results
+// cuBLASLt 13.1 rejects a workspace with less alignment (CUBLAS_STATUS_INVALID_VALUE), contrary to its
+// header.
 constexpr std::size_t kWorkspaceAlignment = 256;
 
 void check(cublasStatus_t status, std::string_view call, const Product* product = nullptr) {
@@ -64,7 +64,7 @@ void set(cublasLtMatmulPreferenceOpaque_t& preference, cublasLtMatmulPreferenceA
         "cublasLtMatmulPreferenceSetAttribute");
 }
 
-// A row-major [rows, columns] for each of `batch`, `stride` elements apart; rows lie `pitch` elements apart.
+// A batch of row-major matrices [rows, columns], `stride` elements apart, with rows `pitch` elements apart.
 void describe(cublasLtMatrixLayoutOpaque_t& layout, DType dtype, Index rows, Index columns, Index pitch,
               Index batch, Index stride) {
   check(cublasLtMatrixLayoutInit(&layout, type_of(dtype), static_cast<std::uint64_t>(columns),
@@ -80,7 +80,7 @@ void describe(cublasLtMatrixLayoutOpaque_t& layout, DType dtype, Index rows, Ind
         "cublasLtMatrixLayoutSetAttribute");
 }
 
-// cuBLASLt numbers what an algorithm is made of.
+// Name of an algorithm from cuBLASLt's numeric attributes.
 std::string name_of(const cublasLtMatmulAlgo_t& algorithm) {
   struct Part {
     const char* name;
@@ -117,7 +117,8 @@ std::string to_string(const Product& p) {
 }
 
 std::string blas_version() {
-  const std::size_t version = cublasLtGetVersion();  // 10000·major + 100·minor + patch since 12
+  const std::size_t version =
+      cublasLtGetVersion();  // encoded as 10000·major + 100·minor + patch since version 12
   return fmt::format("cuBLASLt {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
@@ -142,7 +143,7 @@ std::unique_ptr<Blas::Plan> Blas::make_plan(const Product& p, const Alignment& a
   set(plan->operation, CUBLASLT_MATMUL_DESC_TRANSB, right);
   if (p.bias) {
     set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
-    // The search does not read the bias, it looks at the alignment of its address; a call sets the real one.
+    // The search uses only the alignment of the bias address; each call sets the real address.
     const void* const sixteen = reinterpret_cast<const void*>(std::uintptr_t{16});
     set(plan->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, sixteen);
   }
@@ -155,7 +156,7 @@ std::unique_ptr<Blas::Plan> Blas::make_plan(const Product& p, const Alignment& a
   cublasLtMatmulPreferenceOpaque_t preference;
   check(cublasLtMatmulPreferenceInit(&preference), "cublasLtMatmulPreferenceInit");
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMostWorkspace);
-  // Parts of a sum are neither rounded to the type of c before they are added, nor added as they arrive.
+  // Partial sums must not be rounded to the type of c, and must be added in a fixed order.
   set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       std::uint32_t{CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment.b);
@@ -169,7 +170,7 @@ std::unique_ptr<Blas::Plan> Blas::make_plan(const Product& p, const Alignment& a
   const cublasStatus_t status =
       cublasLtMatmulAlgoGetHeuristic(handle_, &plan->operation, &plan->left, &plan->right, &plan->result,
                                      &plan->result, &preference, kMostAlgorithms, results, &found);
-  // Both mean that there is none: the latter is said of combinations of types that make no sense to it.
+  // Both mean that there is no algorithm; the latter is returned for unsupported combinations of types.
   if (status != CUBLAS_STATUS_NOT_SUPPORTED && status != CUBLAS_STATUS_INVALID_VALUE)
     check(status, "cublasLtMatmulAlgoGetHeuristic", &p);
   for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < found; ++i) {
@@ -207,7 +208,8 @@ cublasStatus_t Blas::compute(const Product& p, Plan& plan, std::size_t number, c
 
 bool Blas::multiply(const Product& p, const void* a, const void* b, const void* bias, void* c,
                     bool required) {
-  ensure(p.batch <= std::numeric_limits<std::int32_t>::max(), "matmul", "a batch of {}", p.batch);
+  ensure(p.batch <= std::numeric_limits<std::int32_t>::max(), "matmul", "batch size {} exceeds 2^31 - 1",
+         p.batch);
   const Alignment alignment{alignment_of(a), alignment_of(b), alignment_of(c)};
   const bool tf32 = p.in == DType::f32 && backend_.rules().allow_tf32;
   Plan& plan = plans_.get(

@@ -1,4 +1,4 @@
-// Choice among cuBLASLt's algorithms for a product: from the table of algorithms, or by timing them.
+// Choice of cuBLASLt's algorithm for a product, from the algorithm table or by timing.
 #include <cuda_runtime.h>
 #include <fmt/format.h>
 
@@ -12,7 +12,7 @@ namespace tandem::cuda {
 
 namespace {
 
-// What is read and written, in elements' bytes.
+// Bytes of the operands and the result.
 std::int64_t bytes_of_product(const Product& p) {
   const auto matrices = [&](Index stride) { return stride == 0 ? Index{1} : p.batch; };
   const Index operands = matrices(p.stride_a) * p.m * p.k + matrices(p.stride_b) * p.k * p.n;
@@ -29,12 +29,12 @@ bool Blas::may_time() const {
 
 std::size_t Blas::choose(Product p, const Alignment& alignment, bool tf32, std::span<const std::string> names,
                          void* c, const Run& run) {
-  Tensor copy;  // what is added to is added to once
+  Tensor copy;  // of c, since timing must not accumulate into c
   if (p.accumulate) {
     try {
-      // From the first row's begin to the last one's end.
+      // From the start of the first row to the end of the last.
       copy = backend_.workspace({(p.batch * p.m - 1) * p.pitch_c() + p.n}, p.out);
-    } catch (const VendorError&) {  // no room to try algorithms out
+    } catch (const VendorError&) {  // not enough memory for timing
       return 0;
     }
     check(cudaMemcpyAsync(copy.raw(), c, copy.bytes(), cudaMemcpyDeviceToDevice, backend_.stream()),

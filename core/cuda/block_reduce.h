@@ -1,5 +1,4 @@
-// Reductions within a warp and a block, in an order that depends on the block's size only: the same bits
-// every time.
+// Reductions within a warp and a block, in an order that depends only on the block size: reproducible bits.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -8,7 +7,7 @@ namespace tandem::cuda {
 
 inline constexpr int kWarp = 32;
 
-// `combine(a, b)` over the lanes of a warp; every lane receives the result.
+// `combine(a, b)` over the lanes of a warp; every lane gets the result.
 template <class T, class Combine>
 __device__ __forceinline__ T warp_reduce(T value, Combine combine) {
 #pragma unroll
@@ -17,9 +16,9 @@ __device__ __forceinline__ T warp_reduce(T value, Combine combine) {
   return value;
 }
 
-// Over all threads of a block of at most 1024, a multiple of 32; every thread receives the result. `shared`
-// is room for 32 values and may be used again after the call. T must be shuffled by __shfl (float, double,
-// int, unsigned, long long).
+// Reduction over all threads of a block, a multiple of 32 up to 1024; every thread gets the result. `shared`
+// holds 32 values and may be reused after the call. T must be supported by __shfl (float, double, int,
+// unsigned, long long).
 template <class T, class Combine>
 __device__ __forceinline__ T block_reduce(T value, T neutral, T* shared, Combine combine) {
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, warps = blockDim.x / kWarp;
@@ -32,7 +31,7 @@ __device__ __forceinline__ T block_reduce(T value, T neutral, T* shared, Combine
   return value;
 }
 
-// Calls step(distance) for the steps of a tree over `lanes` lanes, the barriers between them included.
+// Calls step(distance) for each step of a tree over `lanes` lanes, with barriers in between.
 template <class Step>
 __device__ __forceinline__ void lane_tree(int lanes, Step&& step) {
   int distance = 1;

@@ -1,6 +1,5 @@
-// Matching of anchors and objects, and mining of negatives: a block an image. Products are not fused
-// (core/kernels/ boxes.h), sums are of whole numbers, and maxima are of ranks that are never equal, so that a
-// CPU has the same bits.
+// Matching of anchors to objects, and negative mining, one block per image. For the same bits as on a CPU,
+// products are not fused (core/kernels/boxes.h), sums are integers, and maxima are of unique ranks.
 #include <cuda_runtime.h>
 
 #include <cstdint>
@@ -14,11 +13,11 @@ namespace tandem::cuda {
 
 namespace {
 
-constexpr Index kObject = 5;            // numbers of an object
-constexpr float kLeastOverlap = 1e-6f;  // of a pair that greedy matching takes
+constexpr Index kObject = 5;            // floats per object
+constexpr float kLeastOverlap = 1e-6f;  // minimum overlap for greedy matching
 constexpr std::int32_t kNobody = -1;
 
-using Rank = unsigned long long;  // as shuffles take it
+using Rank = unsigned long long;  // the type that shuffles take
 
 struct Higher {
   template <class T>
@@ -27,13 +26,13 @@ struct Higher {
   }
 };
 
-// What an image's block works on.
+// Arguments of an image's block.
 struct Matching {
   const float *anchors, *boxes;
   std::int32_t *label, *unmatched;
   float* code;
-  std::int32_t* holder;  // [N,A], the object that each anchor has
-  Rank* best;            // [N,G], of greedy matching
+  std::int32_t* holder;  // [N,A], object assigned to each anchor
+  Rank* best;            // [N,G], for greedy matching
   std::int32_t count, objects;
   BoxMatching matching;
   float threshold, variances[2];
@@ -49,7 +48,7 @@ struct Matching {
     const boxes::Corners anchor = boxes::corners_of(anchors + Index{4} * a);
     return boxes::overlap(anchor, boxes::area_of(anchor), box, boxes::area_of(box));
   }
-  // The rank of the anchor that overlaps the object most, of those that are free; every thread receives it.
+  // Rank of the (free) anchor with the largest overlap with the object; every thread gets it.
   __device__ Rank best_of(std::int32_t g, bool free, Rank* shared) const {
     Rank best = 0;
     for (std::int32_t a = static_cast<std::int32_t>(threadIdx.x); a < count; a += kThreads) {
@@ -158,7 +157,7 @@ struct Mining {
   MiningOptions options;
 };
 
-// The rank from which on anchors without an object are chosen, so that there are `wanted` of them.
+// The smallest rank of a selected negative, so that `wanted` negatives are selected.
 __device__ Rank least_chosen(const Mining& m, Index wanted, int* shared) {
   Rank least = 0;
   for (int bit = 63; bit >= 0; --bit) {

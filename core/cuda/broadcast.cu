@@ -1,7 +1,7 @@
-// `pointwise` over operands that are broadcast, or of mixed types.
+// `pointwise` over operands that are broadcast or have mixed types.
 //
-// Operands of one type in rows that are alike ([rows, columns] with [columns] or [rows, 1], after merging
-// axes) move 16 bytes a thread; anything else goes element by element and reads types at run time.
+// Operands of one type in uniform rows ([rows, columns] with [columns] or [rows, 1], after merging axes) are
+// processed 16 bytes per thread. All others are processed element by element, with types read at run time.
 #include <cuda_runtime.h>
 
 #include <array>
@@ -21,7 +21,7 @@ namespace {
 using Space = BroadcastSpace<kMaxOperands>;
 using Start = BroadcastStart<kMaxOperands>;
 
-// A launch has fewer elements, for which the divider divides.
+// Maximum elements per launch, within the range of the divider.
 constexpr Index kMostElements = (Index{1} << 31) - 1;
 
 Space space_of(std::span<const Tensor> inputs, const Shape& shape) {
@@ -42,16 +42,16 @@ Space space_of(std::span<const Tensor> inputs, const Shape& shape) {
   return space;
 }
 
-// ---- One type, rows that are alike
+// ---- One type, uniform rows
 
 template <class T>
 struct RowOperands {
   const T* at[kMaxOperands];
-  Index row[kMaxOperands];         // elements from row to row; 0: one row for all
-  bool has_columns[kMaxOperands];  // else an element of it is for all columns
+  Index row[kMaxOperands];         // elements between rows; 0: one row for all
+  bool has_columns[kMaxOperands];  // otherwise one element is broadcast over all columns
 };
 
-// y has `packs` packs, `in_row` of them in a row.
+// y has `packs` packs, `in_row` of them per row.
 template <class F, class T>
 __global__ void __launch_bounds__(kThreads)
     broadcast_kernel(formulas::Constants<ComputeType<T>> c, RowOperands<T> x, T* y, std::uint32_t packs,
@@ -85,7 +85,7 @@ inline constexpr bool is_unary_gradient_v = false;
 template <class F>
 inline constexpr bool is_unary_gradient_v<formulas::GradientOf<F>> = true;
 
-// A gradient of a unary formula has the shape of its operand.
+// The gradient of a unary formula has the shape of its operand, so it needs no broadcast.
 template <class T, class F>
 constexpr BroadcastKernel<T> broadcast_entry() {
   if constexpr (F::arity == 1 || is_unary_gradient_v<F>) {
@@ -101,7 +101,7 @@ BroadcastKernel<T> broadcast_kernel_of(FormulaId id, formulas::FormulaList<F...>
   return table[static_cast<std::size_t>(id)];
 }
 
-// The operands as rows of T, if they are.
+// The operands as uniform rows of T, if possible.
 template <class T>
 std::optional<RowOperands<T>> row_operands(const PointwiseCall& call, const Space& space,
                                            const Start& start) {
@@ -140,7 +140,7 @@ struct AnyOperands {
   DType dtype[kMaxOperands];
 };
 
-// The axes of a space; axis 0 is the innermost.
+// Axes of a space; axis 0 is the innermost.
 struct Axes {
   int rank = 0;
   std::uint32_t count = 0;
@@ -209,7 +209,7 @@ Axes axes_of(const Space& space) {
 template <class C>
 void run_general(const PointwiseCall& call, const Space& space, const Start& start) {
   const GeneralKernel<C> kernel = general_kernel_of<C>(call.formula, formulas::Formulas{});
-  ensure(kernel != nullptr, "pointwise", "formula {} has no meaning for {}", static_cast<int>(call.formula),
+  ensure(kernel != nullptr, "pointwise", "formula {} is not defined for {}", static_cast<int>(call.formula),
          name_of(call.y.dtype()));
   AnyOperands operands{};
   for (std::size_t k = 0; k < call.inputs.size(); ++k) {

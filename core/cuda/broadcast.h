@@ -1,4 +1,4 @@
-// BroadcastSpace: the extents and strides by which a broadcast finds its operands' elements.
+// Extents and strides of broadcast operands.
 #pragma once
 
 #include <algorithm>
@@ -8,15 +8,15 @@
 
 namespace tandem::cuda {
 
-// The axes of a result after merging those that every operand runs through alike; axis 0 is the innermost.
+// Axes of a result after merging axes that are contiguous in all operands; axis 0 is the innermost.
 template <int kOperands>
 struct BroadcastSpace {
   int rank = 0;
   Index extent[kMaxRank] = {};
-  Index stride[kOperands][kMaxRank] = {};  // in elements; 0 where broadcast
+  Index stride[kOperands][kMaxRank] = {};  // in elements; 0 if broadcast
   Index count = 1;
 
-  // An axis around those that are there.
+  // Adds an axis outside the existing ones.
   void add(Index axis_extent, const Index (&strides)[kOperands]) {
     count *= axis_extent;
     if (axis_extent == 1) return;
@@ -39,7 +39,7 @@ struct BroadcastStart {
   Index operand[kOperands] = {}, result = 0;
 };
 
-// Calls visit(space, start) with parts of at most `most` elements, in the order of the result.
+// Calls visit(space, start) for parts of at most `most` elements, in the order of the result.
 template <int kOperands, class Visitor>
 void visit_parts(const BroadcastSpace<kOperands>& space, Index most, Visitor&& visit,
                  const BroadcastStart<kOperands>& start = {}) {

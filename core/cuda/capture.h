@@ -1,4 +1,4 @@
-// While a stream is captured: what a graph would repeat wrongly, and work of libraries.
+// Checks and modes for work during CUDA stream capture.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,19 +17,19 @@ inline bool is_captured(cudaStream_t stream) {
 }
 
 inline constexpr std::string_view kWithoutRecording =
-    "cuda_graph=auto or cuda_graph=off does such steps without one";
+    "cuda_graph=auto or cuda_graph=off runs such steps without a graph";
 
-// Throws VendorError in a recording: lengths of rows lie in host memory and go with the arguments of kernels,
-// so that it would keep those of its batch.
+// Throws VendorError in a recording: row lengths are passed as kernel arguments, so the graph would keep
+// those of the recorded batch.
 inline void refuse_to_record_lengths(cudaStream_t stream, std::string_view op) {
   if (is_captured(stream))
     throw VendorError(
-        op, fmt::format("lengths of rows are host memory, which a CUDA graph would not read again; {}",
+        op, fmt::format("row lengths are in host memory, which a replayed CUDA graph does not read; {}",
                         kWithoutRecording));
 }
 
-// What would be illegal while a stream of any thread is captured is legal as long as this lives: a library's
-// own allocations and the code it loads, which no captured work depends on.
+// Permits calls that stream capture forbids (of any thread), during its lifetime: a library's own allocations
+// and code loading, on which no captured work depends.
 class RelaxedCapture {
  public:
   RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }

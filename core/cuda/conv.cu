@@ -1,8 +1,8 @@
-// Convolution: cuDNN through core/cuda/dnn.h, and around it what cuDNN leaves to us: bringing operands of two
-// types to one, a bias it does not add, a result in another type, and adding to what is there.
+// Convolution by cuDNN (core/cuda/dnn.h), and the steps that cuDNN lacks: converting operands to one type,
+// adding a bias, converting the result, and accumulation.
 //
-// f64, empty operands and outputs that lack positions run on direct kernels, which widen and sum in one fixed
-// order; they are there for their results, not for speed.
+// f64, empty operands, and outputs smaller than the padded image permits use direct kernels, which widen and
+// sum in a fixed order. These are correct but not fast.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -28,14 +28,14 @@ namespace {
 
 // ---- Bias
 
-// y = x + bias over the last axis, rounded once, N values at a time; y may be x. Rows are `row_packs` times N
-// long; `bias` is aligned to 16 bytes.
+// y = x + bias over the last axis, rounded once, N values at a time; y may be x. Rows have `row_packs` packs
+// of N values; `bias` is aligned to 16 bytes.
 template <class From, class To, int N>
 __global__ void add_bias_packed(const From* x, const float* bias, To* y, Index packs, unsigned row_packs) {
   using Source = Pack<From, N>;
   using Target = Pack<To, N>;
   const Index stride = Index{gridDim.x} * blockDim.x, first = Index{blockIdx.x} * blockDim.x + threadIdx.x;
-  // The position in the row moves by the same number of packs in every round.
+  // The position within the row advances by the same number of packs in every iteration.
   const unsigned step = static_cast<unsigned>(stride % row_packs);
   unsigned column = static_cast<unsigned>(first % row_packs);
   for (Index p = first; p < packs; p += stride) {
@@ -60,7 +60,8 @@ __global__ void add_bias_any(const void* x, DType x_dtype, const float* bias, vo
     store_any(y, y_dtype, i, load_any<float>(x, x_dtype, i) + bias[i % channels]);
 }
 
-// Whether it was done: `channels` must be a multiple of N, and tensors be of these types and aligned.
+// Returns whether it ran: `channels` must be a multiple of N, and tensors must have these types and be
+// aligned.
 template <class From, class To, int N>
 bool try_add_bias(const Tensor& x, const Tensor& bias, const Tensor& y, cudaStream_t stream) {
   const Index channels = bias.numel(), packs = y.numel() / N;
@@ -89,7 +90,7 @@ void add_bias(const Tensor& x, const Tensor& bias, const Tensor& y, cudaStream_t
 
 // ---- Direct kernels
 
-// Extents as the kernels want them; the channels of one group beside those of all.
+// Extents for the kernels; group_in and group_out are channels per group.
 struct Extents {
   Index batch, height, width, channels, group_in;
   Index out_height, out_width, out_channels, group_out;
@@ -115,7 +116,7 @@ Extents extents_of(const Convolution& p) {
           {o.dilation[0], o.dilation[1]}};
 }
 
-// Where a result goes: rounded once, added to what is there if asked for.
+// Destination of a result: rounded once, and accumulated if requested.
 struct Target {
   void* data;
   DType dtype;
@@ -131,7 +132,7 @@ struct Target {
   }
 };
 
-// One thread an element of y; `bias` may be nullptr.
+// One thread per element of y; `bias` may be null.
 template <class C>
 __global__ void forward_kernel(Extents e, const C* x, const C* filter, const C* bias, Target y, Index count) {
   const Index stride = Index{gridDim.x} * blockDim.x;
@@ -159,7 +160,7 @@ __global__ void forward_kernel(Extents e, const C* x, const C* filter, const C* 
   }
 }
 
-// One thread an element of dx.
+// One thread per element of dx.
 template <class C>
 __global__ void input_gradient_kernel(Extents e, const C* dy, const C* filter, Target dx, Index count) {
   const Index stride = Index{gridDim.x} * blockDim.x;
@@ -189,7 +190,7 @@ __global__ void input_gradient_kernel(Extents e, const C* dy, const C* filter, T
   }
 }
 
-// One block an element of the filter, its threads over the positions of dy.
+// One block per element of the filter; its threads divide the positions of dy.
 template <class C>
 __global__ void filter_gradient_kernel(Extents e, const C* x, const C* dy, Target dfilter, Index count) {
   __shared__ C shared[kWarp];
@@ -230,13 +231,13 @@ Convolution problem_of(const Tensor& x, const Tensor& filter, const Tensor& y, c
           .options = options};
 }
 
-// The type both operands are multiplied in.
+// The common type of both operands for multiplication.
 DType arithmetic_type(DType a, DType b) {
   if (a == DType::f64 || b == DType::f64) return DType::f64;
   return a == b && is_16bit(a) ? a : DType::f32;
 }
 
-// `tensor` in `dtype`, where cuDNN may read it: itself, or a copy in workspace.
+// `tensor` in `dtype` and aligned for cuDNN: the tensor itself, or a copy in workspace.
 Tensor operand(CudaBackend& backend, const Tensor& tensor, DType dtype) {
   if (!tensor.defined()) return tensor;
   const bool same = tensor.dtype() == dtype;
@@ -250,12 +251,12 @@ Tensor operand(CudaBackend& backend, const Tensor& tensor, DType dtype) {
   return copy;
 }
 
-// The type a pass writes: that of its output where one rounding gives it, f32 where something is added later.
+// Result type of a pass: that of its output if one rounding suffices, f32 if something is added later.
 DType result_type(DType dtype, const Tensor& out, bool accumulate) {
   return out.dtype() == dtype && !accumulate ? dtype : DType::f32;
 }
 
-// Calls run(TypeTag<C>{}) with the type of direct kernels.
+// Calls run(TypeTag<C>{}) with the compute type of the direct kernels.
 template <class Run>
 void with_wide_type(DType dtype, Run&& run) {
   if (wide_of(dtype) == DType::f64) return run(TypeTag<double>{});
@@ -264,18 +265,17 @@ void with_wide_type(DType dtype, Run&& run) {
 
 // ---- Few channels
 
-// The engines that cuDNN 9.19 puts first on an H100 load the channels of 16-bit images one by one where there
-// are 1 or 3, and 4 at a time where there are 4 (its knob LDGA); with 8 they would move twice the bytes. So
-// images and filters of fewer channels are multiplied as if zeros stood behind them, in a copy that is a few
-// bytes beside what the convolution writes. The products are the same numbers; a library may sum them in
-// another order.
+// cuDNN 9.19's preferred engines on an H100 load 16-bit images with 1 or 3 channels one channel at a time,
+// and those with 4 channels four at a time (knob LDGA); 8 channels would double the traffic. So images and
+// filters with fewer channels are padded with zeros to 4 in a copy, which is small beside the output. The
+// products are unchanged; cuDNN may sum them in another order.
 constexpr Index kChannelsAtOnce = 4;
 
 bool has_few_channels(const Convolution& p, DType multiplied) {
   return is_16bit(multiplied) && p.channels < kChannelsAtOnce && p.options.groups == 1;
 }
 
-// 16-bit values as bits: x [pixels,channels] → y [pixels,kWidth], a pixel a thread and store.
+// Copies 16-bit values x [pixels,channels] → y [pixels,kWidth], one pixel and one store per thread.
 template <int kWidth>
 __global__ void __launch_bounds__(kThreads)
     spread_channels_kernel(const std::uint16_t* __restrict__ x, Index pixels, int channels,
@@ -290,7 +290,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// `tensor` [.., C] of a 16-bit dtype with zeros up to kWidth channels, in workspace.
+// `tensor` [.., C] of a 16-bit dtype, padded with zeros to kWidth channels, in workspace.
 template <int kWidth = kChannelsAtOnce>
 Tensor with_zero_channels(CudaBackend& backend, const Tensor& tensor) {
   const Index channels = tensor.size(3), pixels = tensor.numel() / channels;
@@ -301,7 +301,7 @@ Tensor with_zero_channels(CudaBackend& backend, const Tensor& tensor) {
   return wide;
 }
 
-// The channels of `wide` [.., C'] that `out` [.., C] has.
+// Copies the first C channels of `wide` [.., C'] to `out` [.., C].
 void take_channels(CudaBackend& backend, const Tensor& wide, const Tensor& out, bool accumulate) {
   const Index channels = out.size(3);
   backend.strided_copy(wide, {.strides = {wide.size(3), 1}}, out, {.strides = {channels, 1}},
@@ -310,9 +310,8 @@ void take_channels(CudaBackend& backend, const Tensor& wide, const Tensor& out, 
 
 // ---- Gradients
 
-// A gradient by cuDNN. Where cuDNN would round an f32 gradient of 16-bit operands to their type, it is
-// computed of widened operands: products of 16-bit numbers are exact in f32, and the operands are in TF32
-// too.
+// A gradient by cuDNN. If cuDNN would round an f32 gradient of 16-bit operands to 16 bits, the operands are
+// widened instead: products of 16-bit numbers are exact in f32, and the operands are exact in TF32.
 void run_gradient(CudaBackend& backend, Pass pass, Convolution p, DType dtype, const Tensor& a,
                   const Tensor& b, const Tensor& out, bool accumulate) {
   p.dtype = dtype;
@@ -333,9 +332,9 @@ void run_gradient(CudaBackend& backend, Pass pass, Convolution p, DType dtype, c
 
 // ---- Addition
 
-// dx ← dx + gradient in one pass of cuDNN, which reads dx where it writes it. Whether it was done: where
-// timing decides, and never under capture before it has. cuDNN does not say that the addend's place may be
-// the result's, so that is tried out first, on the data at hand.
+// Adds the gradient to dx in one cuDNN pass that reads and writes dx. Returns whether it ran: only if timing
+// is allowed, and during capture only if already tuned. cuDNN does not document in-place addition, so it is
+// first verified on the actual data.
 bool try_to_add(CudaBackend& backend, Convolution p, DType dtype, const Tensor& dy, const Tensor& filter,
                 const Tensor& dx) {
   const Rules& rules = backend.rules();
@@ -354,7 +353,7 @@ bool try_to_add(CudaBackend& backend, Convolution p, DType dtype, const Tensor& 
     try {
       apart = backend.workspace(dx.shape(), dtype);
       copy = backend.workspace(dx.shape(), dtype);
-    } catch (const VendorError&) {  // no room to try it out
+    } catch (const VendorError&) {  // not enough memory to verify it
       backend.dnn().dismiss(*plan);
       return false;
     }
@@ -372,10 +371,10 @@ bool try_to_add(CudaBackend& backend, Convolution p, DType dtype, const Tensor& 
   return true;
 }
 
-// ---- Filters of one pixel
+// ---- 1×1 filters
 
-// dx ← dx + dy·filter, rounded once, where the gradient is such a product and cuBLASLt takes the types.
-// Whether it was done.
+// dx ← dx + dy·filter, rounded once, if the gradient is a plain product of types that cuBLASLt supports.
+// Returns whether it ran.
 bool try_to_add_product(CudaBackend& backend, const Convolution& p, DType type, const Tensor& dy,
                         const Tensor& filter, const Tensor& dx) {
   const bool as_it_is = dy.dtype() == type && filter.dtype() == type;
@@ -394,9 +393,9 @@ bool is_pointwise(const Convolution& p) {
          o.padding[1] == 0;
 }
 
-// dfilter [O,1,1,C] = dyᵀ·x over all positions, of 16-bit operands into f32 or their type: what cuBLASLt does
-// as it is, in parts of the long sum where that is faster, and cuDNN on few shapes. A stride leaves out
-// pixels of x.
+// dfilter [O,1,1,C] = dyᵀ·x over all positions, for 16-bit operands with an f32 or 16-bit result. cuBLASLt
+// needs no conversion and splits the long sum if that is faster; cuDNN supports few such shapes. A stride
+// skips pixels of x.
 void multiply_pixels(CudaBackend& backend, const Convolution& p, const Tensor& x, const Tensor& dy,
                      const Tensor& dfilter, bool accumulate) {
   const Index positions = p.batch * p.out_height * p.out_width;
@@ -415,7 +414,7 @@ void multiply_pixels(CudaBackend& backend, const Convolution& p, const Tensor& x
 
 // ---- Sums
 
-// What batch norm does without them.
+// The statistics pass of batch norm without fused sums, for comparison.
 void gather_for_timing(CudaBackend& backend, const Tensor& y, cudaStream_t stream) {
   const Index channels = y.size(-1), rows = y.numel() / channels;
   const ColumnTypes types = column_types({&y}, channels);
@@ -466,8 +465,8 @@ void CudaBackend::conv2d(const Tensor& x, const Tensor& filter, const Tensor& bi
   }
 }
 
-// Only where timing decides, and never under capture before it has: cuDNN's sums are taken after they were
-// found right and cheaper than the pass over y that batch norm makes without them.
+// Runs only if timing is allowed, and during capture only if already tuned: cuDNN's fused sums are used if
+// they are correct and faster than batch norm's own pass over y.
 Tensor CudaBackend::conv2d_with_sums(const Tensor& x, const Tensor& filter, const Tensor& y,
                                      const Conv2dOptions& options) {
   for (const Tensor* t : {&x, &filter, &y}) {

@@ -13,7 +13,7 @@ namespace tandem::cuda {
 
 namespace {
 
-// Without its sign, as bits, which are in the order of the values; the least that is not finite is kInfinite.
+// Absolute value as bits, which have the order of the values; the smallest non-finite value is kInfinite.
 template <class Bits>
 inline constexpr Bits kSign = static_cast<Bits>(Bits{1} << (8 * sizeof(Bits) - 1));
 template <class T>
@@ -23,8 +23,8 @@ constexpr std::uint32_t kInfinite = std::is_same_v<T, Half>       ? 0x7c00u
 
 enum Finding : unsigned { kDiffer = 1, kSeen = 2 };
 
-// What is to be said of a sum done in place, the same done apart, and what was added to, all as bits of T:
-// whether any of the first two differ, and whether there is a finite sum that differs from the addend.
+// Compares a sum computed in place, the same sum computed separately, and the addend, all as bits of T:
+// whether the two sums differ anywhere, and whether a finite sum differs from the addend.
 template <class T, class Bits>
 __global__ void __launch_bounds__(kThreads)
     compare_sums_kernel(const Bits* in_place, const Bits* apart, const Bits* addend, Index count,
@@ -89,7 +89,7 @@ std::optional<bool> sums_are_right(CudaBackend& backend, const Tensor& y, const 
     const double mean = own_sum.data<float>()[c] / n, square = own_squares.data<float>()[c] / n;
     if (!std::isfinite(mean) || !std::isfinite(square) || square == 0.0) continue;
     any = true;
-    // Of a channel that hardly varies only the size is known.
+    // For a nearly constant channel only the magnitude is known.
     const double deviation = std::sqrt(std::max(square - mean * mean, 1e-4 * square));
     const double given_mean = given.data<float>()[c] / n,
                  given_square = given.data<float>()[channels + c] / n;

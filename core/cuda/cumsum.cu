@@ -1,7 +1,8 @@
 // Cumulative sums.
 //
-// x viewed [outer, extent, inner], with `extent` cut into chunks where the rest gives too few threads: first
-// the sum of every chunk, then their sums up to each, then the chunks from there on. Sums run in f64 (i64).
+// x is viewed as [outer, extent, inner]. If outer·inner gives too few threads, `extent` is split into chunks:
+// kernels compute the sum of each chunk, then the prefix sums of these, then the prefix sums within chunks.
+// Sums are f64 (i64).
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -26,9 +27,9 @@ struct ScanShape {
   }
 };
 
-// inner is 1: a block scans a chunk of one row tile by tile. `carry` [outer, chunks] is what precedes each
-// chunk, or null; with `totals` in its place, only the sum of the chunk is written.
-constexpr int kScanItems = 4;  // consecutive elements of a thread
+// inner is 1: a block scans a chunk of one row tile by tile. `carry` [outer, chunks] is the prefix of each
+// chunk, or null; with `totals` instead, only the sum of the chunk is written.
+constexpr int kScanItems = 4;  // consecutive elements per thread
 
 template <class T>
 __global__ void __launch_bounds__(kThreads)
@@ -57,7 +58,7 @@ __global__ void __launch_bounds__(kThreads)
         if (lane >= distance) up_to = lower + up_to;
       }
       if (lane == kWarp - 1) shared[warp] = up_to;
-      W sum = __shfl_up_sync(0xffffffffu, up_to, 1);  // of the lanes before this one
+      W sum = __shfl_up_sync(0xffffffffu, up_to, 1);  // over the lanes before this one
       if (lane == 0) sum = 0;
       __syncthreads();
       W preceding = before;
@@ -79,7 +80,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// One thread a column of a chunk; carry and totals are [outer, chunks, inner].
+// One thread per column of a chunk; carry and totals are [outer, chunks, inner].
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     scan_columns_kernel(Any<T> x, Any<T> y, ScanShape shape, const Wide<T>* carry, Wide<T>* totals) {
@@ -99,7 +100,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// totals [outer, chunks, inner] become the sums of the chunks before each.
+// Replaces totals [outer, chunks, inner] by the sums of all preceding chunks.
 template <class W>
 __global__ void scan_totals_kernel(W* totals, Index outer, Index chunks, Index inner) {
   const Index columns = outer * inner, stride = Index{gridDim.x} * blockDim.x;
@@ -119,7 +120,7 @@ template <class T>
 void scan(const CudaBackend& backend, const Tensor& x, ScanShape shape, const Tensor& y) {
   using W = Wide<T>;
   const bool rows = shape.inner == 1;
-  // Blocks without chunks, and the least that is worth a chunk.
+  // Number of blocks without chunks, and the minimum length of a chunk.
   const Index blocks = rows ? shape.outer : ceil_div(shape.outer * shape.inner, kThreads);
   const Index least = rows ? kThreads * kScanItems * 4 : 64;
   shape.chunk = shape.extent;

@@ -1,4 +1,4 @@
-// ShardSpec in kernels by numbers that are known at launch.
+// Integer division in kernels by divisors known at launch.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,8 +10,8 @@
 
 namespace tandem::cuda {
 
-// ShardSpec by a number that is known at launch; 32-bit numerators must be below 2^31 (Granlund and
-// Montgomery, "Division by invariant integers using multiplication", 1994).
+// Division by a number known at launch; 32-bit numerators must be below 2^31 (Granlund and Montgomery,
+// "Division by invariant integers using multiplication", 1994).
 template <class Int>
 struct Divider;
 

@@ -1,13 +1,11 @@
-// cuDNN: its graphs of convolutions, what its heuristics offer for one, and its plans.
+// cuDNN: graphs of convolutions, heuristic candidates, and plans.
 //
-// A graph of the frontend is built anew for every candidate plan, so that candidates are dropped one by one,
-// and so that threads build them at once: each has a handle of its own. To ask once more takes 2 to 4 ms
-// (cuDNN 9.19).
+// Each candidate plan gets a new graph of the frontend, so that candidates can be freed one by one and built
+// by several threads, each with its own handle. Repeating the heuristic query takes 2 to 4 ms (cuDNN 9.19).
 //
-// What cuDNN 9.19 offers on an H100, asked through plans_on: ready-made engines where operands and result
-// share one type; f32 from 16-bit operands and a bias on 16-bit results only from engines that are compiled
-// for the shape, which take such a result from a pointwise operation behind the convolution; f64 in channels
-// last not at all.
+// cuDNN 9.19's engines on an H100, according to plans_on: precompiled engines if operands and result share
+// one type; f32 results of 16-bit operands, and a bias on 16-bit results, only from runtime-compiled engines,
+// with a pointwise operation after the convolution; no channels-last f64.
 #include <cuda_runtime.h>
 #include <cudnn_frontend.h>
 
@@ -32,15 +30,15 @@ using fe::graph::Graph;
 using Attributes = fe::graph::Tensor_attributes;
 using Dims = std::vector<std::int64_t>;
 
-// In the order of the addresses of Plan::run: the frontend takes addresses by ascending id.
+// In the order of the addresses of Plan::run; the frontend passes addresses by ascending id.
 enum Id : std::int64_t { kFirst = 1, kSecond, kAddend, kResult, kSum, kSumOfSquares };
 
 void check(cudnnStatus_t status, std::string_view call) {
   if (status == CUDNN_STATUS_SUCCESS) [[likely]]
     return;
-  throw VendorError("cudnn",
-                    fmt::format("{}: {}; the driver, the CUDA toolkit and cuDNN must fit one another", call,
-                                cudnnGetErrorString(status)));
+  throw VendorError(
+      "cudnn", fmt::format("{}: {}; the versions of the driver, the CUDA toolkit and cuDNN must match", call,
+                           cudnnGetErrorString(status)));
 }
 
 // ---- Graphs
@@ -54,11 +52,11 @@ fe::DataType_t type_of(DType dtype) {
     case DType::f32:
       return fe::DataType_t::FLOAT;
     default:
-      throw InternalError("cudnn", fmt::format("{} is not a type of its convolutions", name_of(dtype)));
+      throw InternalError("cudnn", fmt::format("convolutions do not support {}", name_of(dtype)));
   }
 }
 
-// cuDNN names axes as NCHW; the strides say channels last.
+// cuDNN names axes as NCHW; the strides define channels-last.
 struct Layout {
   Dims dims, strides;
 };
@@ -154,7 +152,7 @@ Outcome outcome(std::string_view call, fe::error_t status) {
 
 constexpr std::int64_t kMostWorkspace = std::int64_t{1} << 30;  // bytes
 
-// Asks the heuristics. A handle, or the description of a device that the graph holds already.
+// Queries the heuristics, with a handle or with a device description stored in the graph.
 Outcome query(Graph& graph, cudnnHandle_t handle, const Convolution& problem, const Rules& rules) try {
   if (auto bad = outcome("validate", graph.validate())) return bad;
   if (auto bad = outcome("build_operation_graph",
@@ -164,15 +162,15 @@ Outcome query(Graph& graph, cudnnHandle_t handle, const Convolution& problem, co
                          graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK})))
     return bad;
   using enum fe::NumericalNote_t;
-  // Sums in 16 bits are not f32 sums, and the largest Winograd tiles lose several bits.
+  // 16-bit accumulation violates the precision rule, and the largest Winograd tiles lose several bits.
   std::vector<fe::NumericalNote_t> unwanted = {REDUCED_PRECISION_REDUCTION, WINOGRAD_TILE_13x13};
   if (rules.deterministic) unwanted.push_back(NONDETERMINISTIC);
-  // cuDNN 9.19 notes no conversion of the inputs with its TF32 engines, but tensor cores know no other f32.
+  // cuDNN 9.19 does not mark TF32 engines as converting inputs, but tensor cores process f32 only as TF32.
   if (problem.dtype == DType::f32 && !rules.allow_tf32)
     unwanted.insert(unwanted.end(), {TENSOR_CORE, DOWN_CONVERT_INPUTS});
   graph.deselect_numeric_notes(unwanted).deselect_workspace_greater_than(kMostWorkspace);
   return {};
-} catch (const fe::cudnnException& error) {  // builders of descriptors throw what graphs return
+} catch (const fe::cudnnException& error) {  // descriptor builders throw, graphs return errors
   return Failure{"build_operation_graph", error.what()};
 }
 
@@ -181,7 +179,7 @@ std::string name_at(const Graph& graph, std::int64_t index) {
   return graph.get_plan_name_at_index(index, name).is_good() ? name : std::string();
 }
 
-// Whether the plan is compiled for the shape when it is built.
+// Whether the plan is compiled for the shape at build time.
 bool is_compiled_at(const Graph& graph, std::int64_t index) {
   std::vector<fe::BehaviorNote_t> notes;
   return graph.get_behavior_notes_for_plan_at_index(index, notes).is_good() &&
@@ -232,7 +230,8 @@ struct Engines::State {
 
   CudaBackend& backend;
   std::mutex mutex;
-  std::map<int, Handle> handles;  // by thread; that of 0 is on the backend's stream, the others only build
+  std::map<int, Handle>
+      handles;  // by thread; handle 0 uses the backend's stream, the others only build plans
 
   cudnnHandle_t handle_of(int thread) {
     const std::lock_guard lock(mutex);
@@ -281,7 +280,7 @@ class CudnnOffer final : public Offer {
   Pass pass_;
   Convolution problem_;
   Rules rules_;
-  std::unique_ptr<Graph> spare_;  // thread 0's: asked, and without a plan yet
+  std::unique_ptr<Graph> spare_;  // of thread 0: queried, without a plan yet
 };
 
 }  // namespace
@@ -298,11 +297,11 @@ Outcome Engines::ask(Pass pass, const Convolution& problem, const Rules& rules,
 }
 
 std::string version() {
-  const std::size_t version = cudnnGetVersion();  // 10000·major + 100·minor + patch
+  const std::size_t version = cudnnGetVersion();  // encoded as 10000·major + 100·minor + patch
   return fmt::format("cuDNN {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
-// ---- Without a device
+// ---- Queries without a device
 
 void validate(Pass pass, const Convolution& problem) {
   if (auto bad = outcome("validate", describe(pass, problem)->validate()))

@@ -1,15 +1,14 @@
-// The one door to cuDNN: convolutions as graphs, the choice among the plans cuDNN offers for one, and its
-// execution. No type of cuDNN appears here; its headers stay in dnn.cpp.
+// Interface to cuDNN: convolutions as graphs, the choice among cuDNN's plans, and their execution. cuDNN's
+// types and headers stay in dnn.cpp.
 //
-// Images are dense channels-last [N,H,W,C], filters dense [O,KH,KW,I/groups]; sums are f32. What cuDNN can
-// write is not always what is asked: it computes no f64 and, on many shapes, neither adds a bias nor writes
-// f32 from 16-bit operands, nor adds to a gradient; it sums what it writes for f16 alone. A plan says what it
-// carries out (`carried`), decided once per shape, and the caller does the rest.
+// Images are dense channels-last [N,H,W,C], filters dense [O,KH,KW,I/groups]; sums are f32. cuDNN does not
+// support everything: it has no f64; on many shapes it neither adds a bias, nor writes f32 from 16-bit
+// operands, nor accumulates a gradient; fused output sums exist only for f16. A plan states what it computes
+// (`carried`), decided once per shape; the caller does the rest.
 //
-// A shape's plan is chosen at its first run by timing candidates on the data at hand: plans of cuDNN, and
-// cuBLASLt where the convolution is a product. While a stream is captured, or where results must be the same
-// in every run, it is the one that cuDNN's heuristics put first. What was chosen goes into the backend's
-// table of algorithms, and what that names is taken.
+// The first run of a shape chooses the plan by timing candidates on the actual data: cuDNN's plans, and
+// cuBLASLt if the convolution is a product. During stream capture or in deterministic mode it is the
+// heuristics' first plan. Choices are stored in the backend's algorithm table, whose entries take precedence.
 #pragma once
 
 #include <array>
@@ -34,7 +33,7 @@ using Addresses = std::array<const void*, 6>;
 
 enum class Pass : std::uint8_t { forward, input_gradient, filter_gradient };
 
-// The op that the pass is: "conv2d_filter_gradient".
+// Op name of the pass, e.g. "conv2d_filter_gradient".
 std::string_view name_of(Pass pass);
 
 struct Convolution {
@@ -43,53 +42,51 @@ struct Convolution {
   Index kernel_height, kernel_width;
   Conv2dOptions options;
   DType dtype = DType::f32;   // of both operands: f32, f16 or bf16
-  DType result = DType::f32;  // of what the pass writes: dtype or f32
+  DType result = DType::f32;  // of the output: dtype or f32
   bool bias = false;          // forward only: f32 [O], added before the result is rounded
   bool sums = false;          // forward only: also writes Σ y and Σ y² over all positions, f32 [O] each
-  bool add = false;           // input_gradient only: adds a tensor like the result before that is rounded
+  bool add = false;  // input_gradient only: adds a tensor of the result's type and shape before rounding
   friend bool operator==(const Convolution&, const Convolution&) = default;
 };
 
 // "f16 → f32 + bias, x [8,28,28,64], filter [64,3,3,64], y [8,28,28,64], stride [1,1], …"
 std::string to_string(const Convolution& problem);
 
-// Whether cuDNN's descriptors can say this: nothing is empty, and y has every position that the padded image
-// has room for.
+// Whether cuDNN can express the problem: nothing is empty, and y has all positions of the padded image.
 bool expressible(const Convolution& problem);
 
-// Whether it is a product of matrices, [positions,channels] with the filter, that cuBLASLt may write as the
-// pass does: filters of one pixel, at stride 1.
+// Whether the pass is a product [positions,channels] × filter that cuBLASLt supports: 1×1 filters, stride 1.
 bool is_product(Pass pass, const Convolution& problem);
 
-// The line of a shape in the table of algorithms.
+// Key of a shape in the algorithm table.
 std::string key_text(Pass pass, const Convolution& problem, const Rules& rules);
 
-// Builds the graph of a pass and has the frontend check it; needs no device. Throws VendorError.
+// Builds the graph of a pass and lets the frontend validate it, without a device. Throws VendorError.
 void validate(Pass pass, const Convolution& problem);
 
-// cuDNN is asked for f32 filter gradients of 16-bit operands where both counts of channels are multiples of
-// this. What 9.19 writes where both are multiples of 4 and one is not of 8 is wrong (seen on an H100 and an
+// f32 filter gradients of 16-bit operands are requested from cuDNN only if both channel counts are multiples
+// of this. cuDNN 9.19 returns wrong results if both are multiples of 4 and one is not a multiple of 8 (H100,
 // H200).
 inline constexpr int kChannelsOfWideGradients = 8;
 
-// What a plan for `problem` may carry out, best first: where it can be had, the problem itself. Sums go with
-// neither a bias nor a result of another type. What is to be added later is f32 until then, if at all
+// Variants of `problem` that a plan may compute, best first, starting with the problem itself if supported.
+// Fused sums exclude a bias and a result of another type. A result that something is added to later is f32 if
 // possible.
 std::vector<Convolution> alternatives(Pass pass, const Convolution& problem, const Rules& rules);
 
-// The names of the plans that cuDNN's heuristics offer, and cuDNN builds, for the device that `description`
-// describes (cuDNN's JSON, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION), in their order; needs no device.
-// Without the CUDA driver the engines that are compiled for a shape are missing. Throws VendorError when the
-// description or the graph is refused.
+// Names of cuDNN's heuristic plans for the device in `description` (cuDNN's JSON,
+// CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION) that cuDNN can build, in heuristic order, without a device.
+// Without the CUDA driver, runtime-compiled engines are missing. Throws VendorError for an invalid
+// description or graph.
 std::vector<std::string> plans_on(std::string_view description, Pass pass, const Convolution& problem,
                                   const Rules& rules);
 
-// The other way to do what a plan with sums or an addition does, for `Library::try_out`.
+// The unfused alternative to a plan with sums or an addition, for `Library::try_out`.
 struct Rival {
   using Run = std::function<void(const Addresses&)>;
-  std::function<void()> run;  // does all of it, somewhere else
-  // Waits, and says whether what the plan has just written is right; nullopt: such data cannot tell. May run
-  // the plan elsewhere.
+  std::function<void()> run;  // computes the same without touching the plan's output
+  // Synchronises and returns whether the plan's output is correct; nullopt if the data proves nothing. May
+  // run the plan with other outputs.
   std::function<std::optional<bool>(const Run& plan)> confirms;
 };
 
@@ -99,21 +96,21 @@ class Plan {
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
 
-  // What cuDNN computes: the problem asked for, or the same without its bias, or with a result of another
-  // type. Another plan follows this one after its first run, if writing f32 turns out to cost too much.
+  // The problem that cuDNN computes: the requested one, or a variant without bias or with another result
+  // type. After its first run a plan may be replaced, if writing f32 is too slow.
   const Convolution& carried() const;
-  std::string name() const;  // cuDNN's name of the engine with its knobs, "eng65_k2=5_k13=1"; or "cuBLASLt"
-  // Whether the choice is final: made by timing, by the table or by rule; it is so after the first
-  // run that is not captured, or after `Library::try_out`.
+  std::string name() const;  // cuDNN's engine name with its knobs, e.g. "eng65_k2=5_k13=1"; or "cuBLASLt"
+  // Whether the choice is final: by timing, table or rule. True after the first uncaptured run, or after
+  // `Library::try_out`.
   bool tuned() const;
   std::size_t workspace_bytes() const;
 
-  // Addresses of both operands, of what is added (or nullptr), of the result and of the sums (or nullptr),
-  // aligned to kAlignment: forward [x, filter, bias, y, Σ y, Σ y²]; input_gradient [dy, filter, addend, dx];
-  // filter_gradient [x, dy, nullptr, dfilter]. The results are overwritten, at the first run several times,
-  // and may not overlap the operands; a plan that passed `try_out` may have its result where its addend is.
-  // `widened` writes an f32 filter gradient of 16-bit operands to the same place by widening them: it is
-  // timed too, and if it is faster, a plan follows that rounds, which says that the caller is to go that way.
+  // Addresses of both operands, the addend (or null), the result and the sums (or null), aligned to
+  // kAlignment: forward [x, filter, bias, y, Σ y, Σ y²]; input_gradient [dy, filter, addend, dx];
+  // filter_gradient [x, dy, nullptr, dfilter]. Results are overwritten, several times in the first run, and
+  // may not overlap the operands; only a plan that passed `try_out` may have its result at its addend.
+  // `widened` computes an f32 filter gradient to the same place by widening 16-bit operands. It is timed as
+  // well; if it is faster, a rounding plan replaces this one, which tells the caller to widen.
   using Widened = std::function<void()>;
   void run(const Addresses& addresses, const Widened& widened = {});
 
@@ -127,12 +124,12 @@ class Plan {
   std::unique_ptr<Impl> impl_;
 };
 
-// ---- The plans of a backend
+// ---- Plans of a backend
 
 // "cuDNN 9.19.0"
 std::string version();
 
-// cuDNN for one backend, under its rules. Used by the one thread that drives it.
+// cuDNN plans of one backend, under its rules, for the one thread that uses the backend.
 class Library {
  public:
   explicit Library(CudaBackend& backend);
@@ -143,14 +140,14 @@ class Library {
   // Valid until the next call. Throws VendorError when cuDNN has no plan for any alternative.
   Plan& plan(Pass pass, const Convolution& problem);
 
-  // The plan of a problem with sums or an addition, valid until the next call; nullptr where cuDNN has none,
-  // or the rival won. Such a plan is not run before it is tuned: by the table of algorithms, or by `try_out`.
+  // The plan of a problem with sums or an addition, valid until the next call; nullptr if cuDNN has none or
+  // the rival is faster. It must not run before it is tuned, by the algorithm table or by `try_out`.
   Plan* fused_plan(Pass pass, const Convolution& problem);
-  // Tries such a plan on the data at hand, several times; not while a stream is captured. Whether it is right
-  // and faster than its rival, and so may be used; else, unless the data could not tell, there is no such
-  // plan from now on. The results at `addresses` are void.
+  // Verifies and times the plan on the actual data, outside of capture. Returns whether it is correct and
+  // faster than its rival. Otherwise the plan is dismissed, unless the data proved nothing. Overwrites the
+  // results at `addresses`.
   bool try_out(Plan& plan, const Addresses& addresses, const Rival& rival);
-  void dismiss(Plan& plan);  // there is no such plan from now on
+  void dismiss(Plan& plan);  // fused_plan() returns nullptr from now on
 
   struct State;
 

@@ -1,5 +1,4 @@
-// Choice of the plan that computes a convolution, and the cache of plans of a backend. The library is used
-// through dnn_engines.h only.
+// Choice of a convolution's plan, and the backend's plan cache. Uses the library only through dnn_engines.h.
 #include <algorithm>
 #include <bit>
 #include <chrono>
@@ -17,7 +16,7 @@
 
 namespace tandem::cuda::dnn {
 
-// Key of a plan in the cache.
+// Cache key of a plan.
 struct ProblemKey {
   Pass pass;
   Convolution problem;
@@ -64,24 +63,24 @@ struct HashProblem {
   }
 };
 
-// ---- What a backend holds
+// ---- State of a backend
 
 struct Library::State {
   explicit State(CudaBackend& owner) : backend(owner), engines(owner) {}
 
   CudaBackend& backend;
   Engines engines;
-  // A fused one that is not to be used is nullptr.
+  // nullptr: a fused plan that is not to be used.
   std::unordered_map<ProblemKey, std::unique_ptr<Plan>, HashProblem> plans;
-  int trying = 0;  // plans that are tried out: none may go
+  int trying = 0;  // number of plans being tried out; none may be evicted
 
-  // What the table of algorithms says of a problem; "" where it says nothing.
+  // The algorithm table's entry for a problem, or "".
   std::string chosen(const std::string& problem) const {
     const auto& choices = backend.algorithm_table().choices;
     const auto it = choices.find(problem);
     return it == choices.end() ? std::string() : it->second.name;
   }
-  // Adds one; shapes that never repeat must not fill the memory: a full cache starts over.
+  // Adds a plan. A full cache is cleared, so that non-repeating shapes do not exhaust memory.
   Plan* keep(const ProblemKey& key, std::unique_ptr<Plan> plan);
 };
 
@@ -89,16 +88,16 @@ namespace {
 
 bool is_fused(const Convolution& p) { return p.sums || p.add; }
 
-// What the table of algorithms says of a fused problem whose rival won, and of one that cuBLASLt computes.
+// Algorithm table entries for a fused problem whose rival won, and for a problem computed by cuBLASLt.
 constexpr std::string_view kSeparately = "separately", kProduct = "cuBLASLt";
 
-// How the table of algorithms names a plan, and what precedes its name there.
+// Name of a plan in the algorithm table, with a prefix for the variant of the problem.
 std::string choice_text(const Convolution& carried, std::string_view name) {
   return fmt::format("{}{}{}{}: {}", tandem::name_of(carried.result), carried.bias ? " with bias" : "",
                      carried.sums ? " with sums" : "", carried.add ? " with addend" : "", name);
 }
 
-// What it reads and writes, in bytes.
+// Bytes of operands and results.
 std::int64_t bytes_of_convolution(const Convolution& p) {
   const Index x = p.batch * p.height * p.width * p.channels;
   const Index y = p.batch * p.out_height * p.out_width * p.out_channels;
@@ -106,7 +105,7 @@ std::int64_t bytes_of_convolution(const Convolution& p) {
   return static_cast<std::int64_t>(size_of(p.dtype)) * (x + y + filter);
 }
 
-// A plan is tried out within the scope, however that ends.
+// Marks a plan as being tried out, in this scope.
 class Trying {
  public:
   explicit Trying(Library::State& library) : library_(library) { ++library_.trying; }
@@ -120,7 +119,7 @@ class Trying {
 
 Outcome execute(const Engine& engine, const Library::State& library, const Addresses& addresses) {
   constexpr std::size_t kWorkspaceAlignment = 256;
-  // Given back before the kernels run, and rightly so: blocks are used in the order of the stream.
+  // Freed before the kernels run, which is safe, because blocks are reused in stream order.
   Tensor workspace;
   void* room = nullptr;
   if (engine.workspace > 0) {
@@ -133,7 +132,7 @@ Outcome execute(const Engine& engine, const Library::State& library, const Addre
   return engine.run(addresses, room);
 }
 
-// The convolution, which is a product, by cuBLASLt; whether it has an algorithm for that.
+// Computes a convolution that is a product by cuBLASLt; false if there is no algorithm.
 bool multiply(CudaBackend& backend, Pass pass, const Convolution& p, const Addresses& at) {
   const bool forward = pass == Pass::forward;
   const Product product{.m = p.batch * p.height * p.width,
@@ -155,7 +154,7 @@ class Plan::Impl {
   Impl(Library::State& library, ProblemKey key, Convolution carried)
       : library_(library), key_(std::move(key)), carried_(std::move(carried)) {}
 
-  // Takes what the table of algorithms names, or else builds the first plan that builds.
+  // Uses the algorithm table's entry, or else the first plan that builds.
   Outcome build() {
     const std::string known = library_.chosen(text());
     if (is_product(key_.pass, carried_) && known == choice_text(carried_, kProduct)) {
@@ -171,7 +170,7 @@ class Plan::Impl {
       offer_.reset();
       return {};
     }
-    Outcome last = Failure{"create_execution_plans", "no plan is allowed by the rules"};
+    Outcome last = Failure{"create_execution_plans", "the rules allow no plan"};
     for (std::int64_t i = 0; i < std::ssize(listed); ++i) {
       last = build_at(i);
       if (last) continue;
@@ -190,7 +189,7 @@ class Plan::Impl {
     execute_chosen(addresses);
   }
 
-  // See Library::try_out; nullopt: the data could not tell.
+  // See Library::try_out; nullopt if the data proved nothing.
   std::optional<bool> try_out(const Addresses& addresses, const Rival& rival) {
     const auto confirmed = [&] {
       execute_chosen(addresses);
@@ -209,7 +208,7 @@ class Plan::Impl {
     offer_.reset();
     return tuned_;
   }
-  // Into the table of algorithms.
+  // Stores the choice in the algorithm table.
   void note(std::string_view choice) {
     library_.backend.algorithm_table().choices[text()] = {.name = std::string(choice),
                                                           .milliseconds = times_};
@@ -220,16 +219,16 @@ class Plan::Impl {
   std::string name() const { return by_product_ ? std::string(kProduct) : chosen_->name; }
   std::int64_t workspace() const { return by_product_ ? 0 : chosen_->workspace; }
   bool tuned() const { return tuned_; }
-  // The plan to use from now on; nullptr: this one.
+  // The plan that replaces this one, or nullptr.
   std::unique_ptr<Impl>& successor() { return successor_; }
 
  private:
   static constexpr std::size_t kCandidates = 12;
-  // Of one problem: no candidate is begun to be built later. To compile an engine for a shape takes a second
-  // and more, and ResNet-50 has a hundred problems.
+  // Time limit per problem for starting to build candidates. Compiling an engine for a shape takes a second
+  // or more, and ResNet-50 has a hundred problems.
   static constexpr std::chrono::milliseconds kBuildingPatience{300};
-  // A filter gradient of widened operands takes at least so many times as long as the rounding one: twice the
-  // bytes, at half of the rate of products.
+  // Minimum cost of a filter gradient of widened operands relative to the rounding one: twice the bytes, at
+  // half the arithmetic rate.
   static constexpr float kWidenedCost = 1.5f;
 
   std::string text() const { return key_text(key_.pass, key_.problem, key_.rules); }
@@ -249,14 +248,14 @@ class Plan::Impl {
     if (by_product_) {
       if (multiply(library_.backend, key_.pass, carried_, addresses)) return;
       fail(key_.pass, carried_, key_.rules, "cublasLtMatmul",
-           "no algorithm for the product it was chosen for");
+           "cuBLASLt has no algorithm for the chosen product");
     }
     if (auto bad = execute(*chosen_, library_, addresses))
       fail(key_.pass, carried_, key_.rules, fmt::format("{} of plan {}", bad->call, chosen_->name),
            bad->text);
   }
 
-  // The others that are listed, ready-made ones first.
+  // The other candidates, precompiled ones first.
   std::vector<std::int64_t> order_of_others() const {
     std::vector<std::int64_t> order;
     for (const bool compiled : {false, true}) {
@@ -297,7 +296,7 @@ class Plan::Impl {
   void try_product(Stopwatch& watch, const Addresses& addresses) {
     const auto product = [&] { return multiply(library_.backend, key_.pass, carried_, addresses); };
     add_time("cuDNN", milliseconds_);
-    if (!watch.time(product)) return;  // chooses among cuBLASLt's algorithms before it counts
+    if (!watch.time(product)) return;  // chooses cuBLASLt's algorithm before timing starts
     const auto found = watch.time(product, milliseconds_);
     add_time(kProduct, found);
     if (!found || (milliseconds_ && *milliseconds_ <= *found)) return;
@@ -314,7 +313,7 @@ class Plan::Impl {
     if (milliseconds_) note(choice());
   }
 
-  // Whether the rules prefer rounding to 16 bits to writing f32, for the way that the caller then takes.
+  // Whether the rules prefer a 16-bit result to f32; the caller then widens the operands instead.
   bool find_successor(Addresses addresses, const Widened& widened) {
     Convolution narrow = carried_;
     narrow.result = narrow.dtype;
@@ -322,7 +321,8 @@ class Plan::Impl {
     auto other = std::make_unique<Impl>(library_, key_, narrow);
     if (other->build()) return false;
     addresses[2] = nullptr;
-    if (!other->tuned_) other->choose(addresses);  // its result fits where the f32 result goes
+    if (!other->tuned_)
+      other->choose(addresses);  // its smaller result fits into the memory of the f32 result
     other->tuned_ = true;
     other->offer_.reset();
     add_time("f32", milliseconds_);
@@ -334,7 +334,7 @@ class Plan::Impl {
     return true;
   }
 
-  // Whether f32 as it is written takes too long beside rounding, or the operands' widening.
+  // Whether writing f32 is too slow compared with rounding or with widening the operands.
   bool costs_too_much(float rounded, const Widened& widened) {
     if (!milliseconds_) return true;
     if (key_.pass == Pass::filter_gradient && widened) {
@@ -343,7 +343,7 @@ class Plan::Impl {
         widened();
         return true;
       };
-      if (stopwatch().time(run)) {  // chooses its own plan before it counts
+      if (stopwatch().time(run)) {  // chooses its own plan before timing starts
         const auto found = stopwatch().time(run);
         add_time("widened", found);
         if (found) return *found < *milliseconds_;
@@ -357,10 +357,10 @@ class Plan::Impl {
   Convolution carried_;
   std::unique_ptr<Offer> offer_;  // until the choice is final
   std::unique_ptr<Engine> chosen_;
-  std::int64_t index_ = -1;  // where the first that was built is listed
-  bool by_product_ = false;  // instead of `chosen_`, which may be absent then
+  std::int64_t index_ = -1;  // index of the first plan that was built
+  bool by_product_ = false;  // replaces `chosen_`, which may then be null
   bool tuned_ = false;
-  std::optional<float> milliseconds_;  // of one run of what is chosen, when it was timed
+  std::optional<float> milliseconds_;  // time of one run of the chosen plan, if measured
   std::vector<std::pair<std::string, float>> times_;
   std::unique_ptr<Impl> successor_;
 };
@@ -373,14 +373,14 @@ bool Plan::tuned() const { return impl_->tuned(); }
 std::size_t Plan::workspace_bytes() const { return static_cast<std::size_t>(impl_->workspace()); }
 void Plan::run(const Addresses& addresses, const Widened& widened) { impl_->run(addresses, widened); }
 
-// ---- The plans of a backend
+// ---- Plans of a backend
 
 Library::Library(CudaBackend& backend) : state_(std::make_unique<State>(backend)) {}
 Library::~Library() = default;
 
 namespace {
 
-// Waits for the kernels of plans, which may go then; not for those of a stream that is captured.
+// Synchronises, so that plans may be freed; returns false if the stream is being captured.
 bool are_done(cudaStream_t stream) {
   if (is_captured(stream)) return false;
   tandem::cuda::check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
@@ -439,7 +439,7 @@ bool Library::try_out(Plan& plan, const Addresses& addresses, const Rival& rival
   try {
     better = plan.impl_->try_out(addresses, rival);
     if (better) plan.impl_->note(*better ? plan.impl_->choice() : std::string(kSeparately));
-  } catch (const VendorError&) {  // such as no room, which is no verdict for other runs
+  } catch (const VendorError&) {  // e.g. out of memory, which says nothing about later runs
     better = false;
   }
   if (better == false) dismiss(plan);

@@ -1,4 +1,4 @@
-// Convolutions as problems: what dnn.h promises that takes no cuDNN.
+// Convolution problems: the functions of dnn.h that do not need cuDNN.
 #include <algorithm>
 
 #include "core/cuda/dnn_engines.h"
@@ -46,7 +46,7 @@ bool is_product(Pass pass, const Convolution& p) {
   const Conv2dOptions& o = p.options;
   const bool pointwise = p.kernel_height == 1 && p.kernel_width == 1 && o.groups == 1 &&
                          o.stride == std::array<Index, 2>{1, 1} && o.padding == std::array<Index, 2>{0, 0};
-  // cuBLASLt's bias is of the type of what it writes.
+  // cuBLASLt's bias has the type of its output.
   return pointwise && pass != Pass::filter_gradient && !p.sums && !p.add &&
          (!p.bias || p.result == DType::f32);
 }
@@ -67,7 +67,7 @@ std::vector<Convolution> alternatives(Pass pass, const Convolution& problem, con
       result.push_back(p);
   };
   add(problem.result, problem.bias);
-  // Without its bias a sum is kept in f32 until the bias has been added, if at all possible.
+  // If the bias is added separately, the sum stays f32 until then, if possible.
   add(problem.bias ? DType::f32 : problem.result, false);
   add(problem.dtype, false);
   return result;
@@ -78,17 +78,17 @@ namespace {
 std::string advice_for(const Convolution& p, const Rules& rules) {
   std::string advice;
   if (is_16bit(p.dtype) && (p.channels % 8 != 0 || p.out_channels % 8 != 0))
-    advice = "channel counts that are multiples of 8 have more plans; ";
+    advice = "channel counts divisible by 8 have more plans; ";
   if (rules.deterministic) advice += "fewer plans are deterministic; ";
   return advice +
          "another data type or a smaller data.batch_size may have a plan; CUDNN_LOGLEVEL_DBG=2 with "
-         "CUDNN_LOGDEST_DBG=stderr shows the reasons of cuDNN";
+         "CUDNN_LOGDEST_DBG=stderr shows cuDNN's reasons";
 }
 
 }  // namespace
 
 void fail(Pass pass, const Convolution& p, const Rules& rules, std::string_view call, std::string_view text) {
-  constexpr std::size_t kMostText = 800;  // cuDNN may give its reasons for every engine
+  constexpr std::size_t kMostText = 800;  // cuDNN may report a reason for every engine
   throw VendorError("cudnn", fmt::format("{}: {}: {}; {}; {}", name_of(pass), call, text.substr(0, kMostText),
                                          to_string(p), advice_for(p, rules)));
 }

@@ -1,7 +1,7 @@
 // Elementwise kernels: fill, copies, casts and `pointwise`.
 //
-// A formula over operands of one type and y's shape moves 16 bytes a thread; what is broadcast, or of mixed
-// types, is elsewhere (core/cuda/broadcast.cu).
+// Formulas over operands of one type and y's shape are processed 16 bytes per thread; broadcast.cu has the
+// kernels for broadcast operands and mixed types.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -25,8 +25,8 @@ struct Operands {
   const T* at[kMaxOperands];
 };
 
-// `accumulate` is the same for every thread and costs nothing beside the memory; as a parameter of the
-// template it would double the kernels.
+// `accumulate` is uniform, so it costs nothing in a memory-bound kernel; as a template parameter it would
+// double the kernels.
 template <class F, class T>
 __global__ void uniform_kernel(formulas::Constants<ComputeType<T>> c, Operands<T> x, T* y, Index count,
                                bool accumulate) {
@@ -52,9 +52,9 @@ __global__ void uniform_kernel(formulas::Constants<ComputeType<T>> c, Operands<T
   }
 }
 
-// ---- Tables of kernels by formula
+// ---- Kernel tables by formula
 
-// Kernels of one signature, whatever the formula.
+// Signature common to the kernels of all formulas.
 template <class T>
 using UniformKernel = void (*)(formulas::Constants<ComputeType<T>>, Operands<T>, T*, Index, bool);
 
@@ -86,7 +86,7 @@ void run(const PointwiseCall& call) {
 
 // ---- Casts
 
-// Elements of a cast at once: at least 16 bytes on one side, where that is no more than eight elements.
+// Elements per pack of a cast: at least 16 bytes on one side, at most eight elements.
 template <class From, class To>
 inline constexpr int kCastWidth = std::min<int>(8, 16 / std::min(sizeof(From), sizeof(To)));
 
@@ -100,7 +100,7 @@ __device__ __forceinline__ void cast_element(From x, To& y, bool accumulate) {
   }
 }
 
-// The first `packs` packs as such, and single elements behind them.
+// Processes `packs` whole packs, then single elements.
 template <class From, class To>
 __global__ void cast_kernel(const From* x, To* y, Index packs, Index count, bool accumulate) {
   await_earlier_work();
@@ -155,10 +155,10 @@ void CudaBackend::copy_bytes(const Tensor& x, const Tensor& y) {
   if (x.bytes() == 0) return;
   if (is_captured(stream_) && (is_pageable(x) || is_pageable(y)))
     throw VendorError(
-        "copy", fmt::format("{} of pageable host memory in a recording: a CUDA graph would copy what lies "
-                            "there whenever it is launched; {}",
+        "copy", fmt::format("{} is pageable host memory, which a recording cannot copy: a CUDA graph would "
+                            "copy its contents at every launch; {}",
                             to_string(x), kWithoutRecording));
-  // What such a copy waits for, somebody looks at.
+  // The copy blocks, so wait first in a way that calls the watcher.
   if (look_ && is_pageable(y)) wait_for_stream();
   check(cudaMemcpyAsync(y.raw(), x.raw(), x.bytes(), cudaMemcpyDefault, stream_), "cudaMemcpyAsync");
 }

@@ -1,21 +1,21 @@
-// Faults that a kernel finds in its input, told to the host without waiting for it.
+// Input errors that kernels report to the host asynchronously.
 #pragma once
 
 #include <cstdint>
 
 namespace tandem::cuda {
 
-// In memory that host and device share. The first fault since the last synchronisation counts.
+// Lies in memory shared by host and device. Holds the first fault since the last synchronisation.
 struct Fault {
-  // 0: none; 1: being written; 2: the rest is there.
+  // 0: none; 1: being written; 2: complete.
   std::int32_t raised = 0;
   char op[28] = {};
-  std::int64_t index = 0, bound = 0;  // the index found, and that it is to be in [0, bound)
+  std::int64_t index = 0, bound = 0;  // the invalid index; valid are [0, bound)
   std::int64_t position = 0;          // of the index in its tensor
 };
 
 #if defined(__CUDACC__) || defined(TANDEM_CUDA_EMULATED)
-// The name of an op as a kernel's argument.
+// An op's name as a kernel argument.
 struct OpName {
   char text[28] = {};
 };

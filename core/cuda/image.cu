@@ -1,8 +1,8 @@
-// Rendering of 8-bit records: one pass that reads each shown byte once and writes the images once.
+// Rendering of 8-bit records in one pass that reads each visible byte once and writes the images once.
 //
-// A thread makes packs of 16 bytes of output, neighbours side by side along [W',C]; packs may span pixels,
-// rows and images. The grid's width is a multiple of the channels, so that a thread meets the same channels
-// in all its packs and keeps their scale and offset in registers.
+// A thread computes packs of 16 bytes of output, adjacent along [W',C]; packs may span pixels, rows and
+// images. The grid's width is a multiple of the channels, so a thread sees the same channels in all its packs
+// and keeps their scale and offset in registers.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ struct Input {
   const float* __restrict__ offset;
 };
 
-// Where in the output an element lies, and what its row and column show of the record.
+// Position of an output element, and the record row and column that it shows.
 template <class Int>
 class Place {
  public:
@@ -50,7 +50,7 @@ class Place {
   __device__ __forceinline__ float pixel() const {
     return pixel_ ? static_cast<float>(__ldg(pixel_ + channel_)) : window_.fill;
   }
-  // To the next element; `more` tells whether it is part of the output.
+  // Moves to the next element; `more` says whether it is part of the output.
   __device__ __forceinline__ void advance(const Input& in, const Geometry& g, bool more) {
     if (++channel_ < g.channels || !more) return;
     channel_ = 0;
@@ -81,10 +81,10 @@ class Place {
   Int image_;
   std::int32_t row_, column_, channel_;
   ImageWindow window_;
-  const std::uint8_t *line_, *pixel_;  // null: the fill is shown
+  const std::uint8_t *line_, *pixel_;  // null: shows the fill value
 };
 
-// `count` elements; kWidth divides the first one of every pack.
+// Renders `count` elements; kWidth divides the index of every pack's first element.
 template <class T, int kWidth, class Int>
 __global__ void __launch_bounds__(kThreads)
     render_kernel(Input in, Geometry g, T* __restrict__ y, Int count) {
@@ -122,7 +122,7 @@ void render(const Input& in, const Geometry& g, T* y, Index count, cudaStream_t 
   const Index multiple = g.channels / std::gcd<Index>(g.channels, kBlockElements);
   const auto blocks =
       static_cast<unsigned>(ceil_div(blocks_for(ceil_div(count, kWidth)), multiple) * multiple);
-  // The sum of an index and the grid's width must fit, too.
+  // The sum of an index and the grid's width must fit as well.
   if (count + blocks * kBlockElements < Index{1} << 32) {
     launch("render_images", render_kernel<T, kWidth, std::uint32_t>, blocks, kThreads, 0, stream, in, g, y,
            count);

@@ -1,10 +1,10 @@
-// Gather, scatter and one-hot. A bad index is reported by raise() and found by the host at the next
-// synchronisation; its element is skipped (gather and index_select write zero).
+// Gather, scatter and one-hot. raise() reports a bad index, and the host finds it at the next
+// synchronisation. Its element is skipped (gather and index_select write zero).
 //
-// Sums over repeated indices run in the order of the indices, as on the CPU: the pairs (target, position) are
-// sorted by target, which keeps the positions in order, and the thread at the first pair of a target adds its
-// segment one by one; only the loads of a segment are done several at once. scatter_add is index_add of
-// single elements, with the flat positions in y as the targets. A sum is rounded to y once.
+// Sums over repeated indices run in the order of the indices, as on the CPU: pairs (target, position) are
+// sorted stably by target, and the thread at the first pair of a target adds the segment sequentially; only
+// the loads of a segment overlap. scatter_add is index_add of single elements, with flat positions in y as
+// targets. A sum is rounded to y once.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -26,15 +26,15 @@ namespace {
 
 // ---- Indices
 
-// A checked reader of an index tensor.
+// Bounds-checked access to an index tensor.
 struct Indices {
   const void* data;
-  bool narrow;  // i32, else i64
+  bool narrow;  // i32; otherwise i64
   Index bound;
   Fault* fault;
   OpName op;
 
-  // The index at `position`, or -1 with a report when it lies outside [0, bound).
+  // The index at `position`; reports it and returns -1 if it lies outside [0, bound).
   __device__ __forceinline__ Index at(Index position) const {
     const Index index = narrow ? Index{static_cast<const std::int32_t*>(data)[position]}
                                : static_cast<const std::int64_t*>(data)[position];
@@ -53,9 +53,9 @@ Indices indices_of(const char* op, const Tensor& index, Index bound, Fault* faul
   return indices;
 }
 
-constexpr Index kMost32 = (Index{1} << 31) - 1;  // positions up to here are computed in 32 bits
+constexpr Index kMost32 = (Index{1} << 31) - 1;  // maximum position for 32-bit arithmetic
 
-// Calls visit(Int{}) with the type that positions below `count` are computed in.
+// Calls visit(Int{}) with the integer type for positions below `count`.
 template <class Visitor>
 void visit_positions(Index count, Visitor&& visit) {
   if (count <= kMost32) {
@@ -65,10 +65,10 @@ void visit_positions(Index count, Visitor&& visit) {
   }
 }
 
-// ---- gather and scatter_add: an index per element
+// ---- gather and scatter_add: one index per element
 
-// The elements of a tensor of indices, and where they lie in a larger tensor that agrees with it in rank. The
-// axis of the index counts as a stride of 0.
+// Elements of an index tensor and their positions in a larger tensor of the same rank. The axis of the index
+// has stride 0.
 struct Lines {
   int rank = 0;  // after merging; axis 0 is the innermost
   Index extent[kMaxRank], stride[kMaxRank];
@@ -86,7 +86,7 @@ struct Lines {
   }
 };
 
-// `with_axis`: over all elements, else over the lines along the axis.
+// `with_axis`: iterates over all elements, otherwise over the lines along the axis.
 Lines lines_of(const Shape& index, const Shape& large, int axis, bool with_axis) {
   const auto strides = large.strides();
   Lines lines;
@@ -129,8 +129,7 @@ __global__ void gather_any_kernel(const void* x, DType x_dtype, Indices indices,
   }
 }
 
-// One thread a line adds the elements of the line in order; lines have targets of their own. Rounds at every
-// addition.
+// One thread adds a line's elements in order; lines have disjoint targets. Rounds at every addition.
 template <class C>
 __global__ void scatter_lines_kernel(const void* src, DType src_dtype, Indices indices, Lines lines,
                                      Index outer, Index count, Index inner, void* y, DType y_dtype) {
@@ -147,7 +146,7 @@ __global__ void scatter_lines_kernel(const void* src, DType src_dtype, Indices i
   }
 }
 
-// The target of every element as its sorting key; `bound` where there is none.
+// The target of every element as its sort key; `bound` for a bad index.
 template <class Word>
 __global__ void element_targets_kernel(Indices indices, Lines lines, Index count, Word bound, Word* targets,
                                        Word* positions) {
@@ -161,7 +160,7 @@ __global__ void element_targets_kernel(Indices indices, Lines lines, Index count
   }
 }
 
-// ---- index_select and index_add: an index per slice
+// ---- index_select and index_add: one index per slice
 
 struct Slices {
   Index outer, extent, inner, picked;
@@ -172,7 +171,7 @@ struct Slices {
         picked(count) {}
 };
 
-// Loads of a thread that are under way at the same time.
+// Loads in flight per thread.
 constexpr int kBatch = 4;
 
 template <class X, class Y>
@@ -187,7 +186,7 @@ __device__ __forceinline__ Y converted(const X& value) {
   }
 }
 
-// X and Y are units of the same number of elements; `units` of them make up a row of a slice.
+// X and Y are units with the same number of elements; a slice row has `units` of them.
 template <class X, class Y, class Int>
 __global__ void __launch_bounds__(kThreads)
     select_kernel(const X* __restrict__ x, Indices indices, Int count, Divider<Int> picked,
@@ -228,7 +227,7 @@ __global__ void select_any_kernel(const void* x, DType x_dtype, Indices indices,
   }
 }
 
-// x and y point at units of kWidth elements.
+// x and y are arrays of units of kWidth elements.
 template <class X, class Y>
 void run_select(const Tensor& x, const Indices& indices, const Slices& s, const Tensor& y, Index width,
                 cudaStream_t stream) {
@@ -240,7 +239,7 @@ void run_select(const Tensor& x, const Indices& indices, const Slices& s, const 
   });
 }
 
-// Units of kBytes bytes, or of the next smaller size that fits.
+// Uses units of kBytes bytes, or of the next smaller size that fits.
 template <std::size_t kBytes>
 void select_bytes(const Tensor& x, const Indices& indices, const Slices& s, const Tensor& y,
                   cudaStream_t stream) {
@@ -255,7 +254,7 @@ void select_bytes(const Tensor& x, const Indices& indices, const Slices& s, cons
   run_select<MemoryWord<kBytes>, MemoryWord<kBytes>>(x, indices, words, y, 1, stream);
 }
 
-// An f32 table read into a 16-bit type, as an embedding under mixed precision does.
+// Reads an f32 table into a 16-bit type, e.g. an embedding with autocast.
 template <class Y>
 bool select_narrowed(const Tensor& x, const Indices& indices, const Slices& s, const Tensor& y,
                      cudaStream_t stream) {
@@ -277,7 +276,7 @@ __global__ void slice_targets_kernel(Indices indices, Index count, Index skip, W
   }
 }
 
-// ---- Sums of sorted segments: units of kWidth elements, kLoads of them under way at the same time
+// ---- Sums of sorted segments: units of kWidth elements, kLoads of them in flight
 
 template <class S, class Y, int N>
 struct TypedUnits {
@@ -348,7 +347,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int k = 0; k < kLoads; ++k) {
         const Int q = p + k;
-        mine[k] = q < picked && targets[q] == target;  // holds for a leading range
+        mine[k] = q < picked && targets[q] == target;  // true for a leading range
         if (mine[k]) sources[k] = units.fetch(from + static_cast<Index>(positions[q]) * width);
       }
 #pragma unroll
@@ -362,7 +361,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// src and y are seen as [outer, picked or extent, inner]; the pairs are sorted by target.
+// src and y are viewed as [outer, picked or extent, inner]; the pairs are sorted by target.
 struct Sums {
   const CudaBackend& backend;
   const Tensor &src, &y;
@@ -412,8 +411,8 @@ void check_summed(const char* op, DType src, DType y) {
          name_of(src), name_of(y));
 }
 
-// Sorts the pairs (target, position) that `fill` writes and adds their elements; targets are in [0, extent]
-// with `extent` for none.
+// Sorts the pairs (target, position) that `fill` writes, and adds their elements. Targets are in [0, extent];
+// `extent` marks a bad index.
 template <class Fill>
 void add_sorted(const CudaBackend& backend, const Tensor& src, const Tensor& y, const Slices& slices,
                 Fill&& fill) {
@@ -440,7 +439,7 @@ __global__ void one_hot_kernel(Indices indices, Index count, void* y, DType dtyp
   }
 }
 
-// ---- Marks of rows
+// ---- Row marks
 
 __global__ void mark_rows_kernel(Indices indices, Index count, Index skip, std::uint8_t* marks) {
   await_earlier_work();
@@ -451,13 +450,13 @@ __global__ void mark_rows_kernel(Indices indices, Index count, Index skip, std::
   }
 }
 
-// A block for each row in turn.
+// One block per row, in a grid-stride loop.
 __global__ void clear_rows_kernel(float* x, std::uint8_t* marks, Index rows, Index columns) {
   await_earlier_work();
   for (Index row = blockIdx.x; row < rows; row += gridDim.x) {
     if (marks[row] == 0) continue;
     for (Index i = threadIdx.x; i < columns; i += blockDim.x) x[row * columns + i] = 0.0f;
-    __syncthreads();  // every thread has read the mark
+    __syncthreads();  // all threads have read the mark
     if (threadIdx.x == 0) marks[row] = 0;
   }
 }
@@ -505,8 +504,8 @@ void CudaBackend::scatter_add(const Tensor& src, const Tensor& index, int axis, 
   const Shape& shape = index.shape();
   const Index count = shape[axis], inner = shape.product(axis + 1, shape.rank());
   const Index lines = elements / count;
-  // A thread a line needs no sort, but waits for memory at every step: for short lines, or many. 16-bit sums
-  // of several elements would be rounded at every step.
+  // One thread per line needs no sort, but waits for memory at every step: it suits short lines, or many
+  // lines. 16-bit sums of several elements would be rounded at every step.
   constexpr Index kShort = 16, kMany = Index{1} << 15;
   if (count == 1 || (!is_16bit(y.dtype()) && (count <= kShort || lines >= kMany))) {
     const auto run = [&]<class C>(TypeTag<C>) {
@@ -566,8 +565,8 @@ void CudaBackend::mark_rows(const Tensor& index, const Tensor& marks, std::optio
 }
 
 void CudaBackend::clear_rows(const Tensor& x, const Tensor& marks) {
-  ensure(x.rank() == 2 && x.size(0) == marks.numel(), "clear_rows", "marks {} beside {}", to_string(marks),
-         to_string(x));
+  ensure(x.rank() == 2 && x.size(0) == marks.numel(), "clear_rows", "marks {} do not match the rows of {}",
+         to_string(marks), to_string(x));
   if (x.numel() == 0) return;
   launch_early("clear_rows", clear_rows_kernel, blocks_for(x.size(0), 1), kThreads, 0, stream_,
                x.data<float>(), marks.data<std::uint8_t>(), x.size(0), x.size(1));

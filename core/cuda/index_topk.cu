@@ -1,13 +1,13 @@
-// Selection and sorting along an axis. Elements are ordered by (value, index), which makes every result
+// Top-k selection and sorting along an axis. Elements are ordered by (value, index), so every result is
 // stable and unique; NaN is the largest value and the two zeros are equal. Values become order-preserving
-// integers, complemented when the largest come first, and the index stands below them in one entry that is
+// integers, complemented if the largest come first, with the index in the low bits, so that an entry is
 // compared at once.
 //
-//   lines of up to 2048 elements   a bitonic sort in shared memory; a warp a line for the short ones
-//   a selection of up to 1024      a block a line reads it once and keeps what is below the k-th so far
-//   anything else                  radix sort of all lines by value, then, stably, by line
+//   lines of up to 2048 elements   bitonic sort in shared memory; one warp per short line
+//   selection of up to 1024        one block per line reads it once and keeps entries below the current k-th
+//   otherwise                      radix sort of all lines by value, then, stably, by line
 //
-// The choice depends on the shapes only.
+// The choice depends only on the shapes.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ namespace {
 
 // ---- Order
 
-// Ascending as the values ascend: 32 bits for all but f64 and i64.
+// Order-preserving mapping of values to integers: 32 bits, or 64 for f64 and i64.
 template <class Key>
 __device__ __forceinline__ Key ordered_bits(const void* data, DType dtype, Index i);
 
@@ -51,7 +51,7 @@ __device__ __forceinline__ std::uint64_t ordered_bits(const void* data, DType dt
   return bits & kSign ? ~bits : bits | kSign;
 }
 
-// A value's order and its index in the line, below 2^32 - 1.
+// Ordered value and index within the line, below 2^32 - 1.
 template <class Key>
 struct Entry;
 
@@ -62,7 +62,7 @@ struct Entry<std::uint32_t> {
   static __device__ __forceinline__ Entry of(std::uint32_t key, std::uint32_t index) {
     return {std::uint64_t{key} << 32 | index};
   }
-  // Behind every other.
+  // Greater than all entries.
   static __device__ __forceinline__ Entry last() { return {~std::uint64_t{0}}; }
   __device__ __forceinline__ std::uint32_t index() const { return static_cast<std::uint32_t>(packed); }
   friend __device__ __forceinline__ bool operator<(Entry a, Entry b) { return a.packed < b.packed; }
@@ -82,7 +82,7 @@ struct alignas(16) Entry<std::uint64_t> {
 
 // ---- Lines
 
-// Element j of line l lies at (l / inner · extent + j)·inner + l % inner.
+// Element j of line l is at (l / inner · extent + j)·inner + l % inner.
 struct Source {
   const void* x;
   DType dtype;
@@ -105,7 +105,7 @@ struct Target {
   Index* indices;
   Index k;
 
-  // Element `at` of the line is its `rank`-th.
+  // Stores element `at` of the line as its `rank`-th.
   __device__ __forceinline__ void put(const Source& source, Index line, Index rank, Index at) const {
     const Index inner = source.inner, from = source.start(line) + at * inner;
     const Index to = inner == 1 ? line * k + rank : (line / inner * k + rank) * inner + line % inner;
@@ -142,8 +142,8 @@ __device__ __forceinline__ void synchronize(int group) {
   }
 }
 
-// Bitonic sort of a power of two of entries; all threads of the group take part. What they wrote before is
-// seen, and the result is seen by all.
+// Bitonic sort of a power of two of entries by all threads of the group. Synchronises the group before and
+// after.
 template <class E>
 __device__ __noinline__ void sort_entries(E* entries, int size, int thread, int group) {
   for (int width = 2; width <= size; width *= 2) {
@@ -162,11 +162,11 @@ __device__ __noinline__ void sort_entries(E* entries, int size, int thread, int 
   synchronize(group);
 }
 
-constexpr int kMostSorted = 2048;    // elements of a line
-constexpr int kMostByWarp = 64;      // of a line that one warp sorts
-constexpr int kMostSelected = 1024;  // k of a selection
+constexpr int kMostSorted = 2048;    // elements per line
+constexpr int kMostByWarp = 64;      // elements per line for a single warp
+constexpr int kMostSelected = 1024;  // maximum k of a selection
 
-// `size` is the power of two of entries that a line takes.
+// `size`: entries per line, a power of two.
 template <class Key>
 __global__ void sort_lines_kernel(Source source, Target target, int size, int group) {
   extern __shared__ uint4 room[];
@@ -183,21 +183,21 @@ __global__ void sort_lines_kernel(Source source, Target target, int size, int gr
     sort_entries(entries, size, thread, group);
     for (int rank = thread; rank < target.k; rank += group)
       target.put(source, line, rank, entries[rank].index());
-    synchronize(group);  // the entries have been read
+    synchronize(group);  // all entries have been read
   }
 }
 
 // ---- Selection
 
 constexpr int kSelectThreads = 512;
-constexpr int kEntries = 2048;  // in shared memory: the k first so far, and candidates behind them
+constexpr int kEntries = 2048;  // in shared memory: the current k smallest entries, then candidates
 static_assert(kMostSelected + kSelectThreads <= kEntries);
-constexpr int kSettled = 32;  // so many candidates, and half of k, are worth a sharper threshold
+constexpr int kSettled = 32;  // minimum number of candidates, beside k/2, for updating the threshold
 
 __device__ __forceinline__ int power_of_two_from(int n) { return n <= 2 ? 2 : 1 << (32 - __clz(n - 1)); }
 
-// Sorts the k kept entries and the fresh candidates behind them, of which none remain; returns the k-th
-// entry, which a candidate must be below.
+// Sorts the k kept entries and the candidates behind them, and removes the candidates. Returns the k-th
+// entry, the new upper bound for candidates.
 template <class E>
 __device__ __noinline__ E settle(E* entries, int k, int* fresh) {
   const int thread = static_cast<int>(threadIdx.x);
@@ -238,7 +238,7 @@ __global__ void __launch_bounds__(kSelectThreads) select_lines_kernel(Source sou
       const int bearers = __syncthreads_count(candidates);
       if (bearers == 0) continue;
       const bool room_for_all = k + fresh + bearers * kLoads <= kEntries;
-      __syncthreads();  // all have read `fresh`
+      __syncthreads();  // all threads have read `fresh`
       if (room_for_all) {
 #pragma unroll
         for (int u = 0; u < kLoads; ++u) {
@@ -249,7 +249,7 @@ __global__ void __launch_bounds__(kSelectThreads) select_lines_kernel(Source sou
 #pragma unroll
         for (int u = 0; u < kLoads; ++u) {
           const bool full = k + fresh + kSelectThreads > kEntries;
-          __syncthreads();  // all have read `fresh`
+          __syncthreads();  // all threads have read `fresh`
           if (full) threshold = settle(entries, k, &fresh);
           if (held[u] < threshold) entries[k + atomicAdd(&fresh, 1)] = held[u];
           __syncthreads();
@@ -260,7 +260,7 @@ __global__ void __launch_bounds__(kSelectThreads) select_lines_kernel(Source sou
     settle(entries, k, &fresh);
     for (int rank = thread; rank < k; rank += kSelectThreads)
       target.put(source, line, rank, entries[rank].index());
-    __syncthreads();  // the entries have been read
+    __syncthreads();  // all entries have been read
   }
 }
 
@@ -314,8 +314,8 @@ void sort_all(const CudaBackend& backend, const Source& source, const Target& ta
 
 // ---- Choosing
 
-// Rough times on an H100 in nanoseconds: a block reads 4096 elements in a microsecond, and 264 blocks run at
-// once; a sort of everything starts at 40 microseconds.
+// Rough cost model of an H100 in nanoseconds: a block reads 4096 elements per microsecond, and 264 blocks run
+// concurrently; a full sort takes at least 40 microseconds.
 bool selection_pays(Index lines, Index extent) {
   constexpr Index kBlocks = 264;
   return extent / 4 * ceil_div(lines, kBlocks) <= 40000 + lines * extent / 16;

@@ -1,4 +1,4 @@
-// Starting kernels: errors, and the shape of the grid.
+// Kernel launches: error checks and grid sizes.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,23 +15,23 @@ namespace tandem::cuda {
 // Throws VendorError "[cuda] CALL: name: text" unless `status` is success.
 void check(cudaError_t status, std::string_view call);
 
-inline constexpr Index kProcessors = 132;  // of the GPU that grids are shaped for, an H100
-inline constexpr int kThreads = 256;       // of a block, where nothing speaks for another number
+inline constexpr Index kProcessors = 132;  // multiprocessors of the GPU that grids are sized for, an H100
+inline constexpr int kThreads = 256;       // default threads per block
 
 constexpr Index ceil_div(Index a, Index b) { return (a + b - 1) / b; }
 
-// Blocks of a kernel that strides over `count` elements by the grid's width: enough to fill any GPU, few
-// enough to amortise what a block computes first.
+// Number of blocks for a grid-stride loop over `count` elements: enough to fill any GPU, few enough to
+// amortise the setup of a block.
 inline unsigned blocks_for(Index count, Index per_block = kThreads) {
   constexpr Index kMost = kProcessors * 16;
   return static_cast<unsigned>(std::clamp<Index>(ceil_div(count, per_block), 1, kMost));
 }
 
-// Whether kernels may start early: every GPU is a Hopper or later. TANDEM_EARLY_START=0 forbids it, to
-// compare.
+// Whether programmatic dependent launch is used: all GPUs are Hopper or later. TANDEM_EARLY_START=0 disables
+// it for comparison.
 bool starts_early();
 
-// Launches on a stream; the arguments are converted to the kernel's parameter types. `name` is for the error.
+// Launches on a stream; arguments are converted to the kernel's parameter types. `name` appears in errors.
 template <class... Parameters, class... Arguments>
 void launch(std::string_view name, void (*kernel)(Parameters...), dim3 grid, dim3 block,
             std::size_t shared_bytes, cudaStream_t stream, Arguments&&... arguments) {
@@ -40,8 +40,8 @@ void launch(std::string_view name, void (*kernel)(Parameters...), dim3 grid, dim
   check(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...), name);
 }
 
-// As `launch`, of a kernel whose threads call `await_earlier_work` first: it may be started while the kernel
-// before it on the stream still runs (programmatic dependent launch), which hides the time of a start.
+// Like `launch`, for kernels whose threads call `await_earlier_work` first. They may start while the previous
+// kernel of the stream still runs (programmatic dependent launch), which hides the launch latency.
 template <class... Parameters, class... Arguments>
 void launch_early(std::string_view name, void (*kernel)(Parameters...), dim3 grid, dim3 block,
                   std::size_t shared_bytes, cudaStream_t stream, Arguments&&... arguments) {
@@ -54,9 +54,9 @@ void launch_early(std::string_view name, void (*kernel)(Parameters...), dim3 gri
 }
 
 #if defined(__CUDACC__) || defined(TANDEM_CUDA_EMULATED)
-// Waits until everything before this kernel on its stream is done and can be read, and lets the kernel after
-// it start. Every thread calls it before it reads or writes memory and before it ends: a kernel that ends
-// early would tell its successor that the kernels before it have ended, too.
+// Waits until all earlier work of the stream is complete and visible, and lets the next kernel start. Every
+// thread must call it before its first memory access and before it exits: an early exit would signal the next
+// kernel that earlier kernels are complete.
 __device__ __forceinline__ void await_earlier_work() {
 #if defined(TANDEM_CUDA_EMULATED) || (defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900)
   cudaGridDependencySynchronize();

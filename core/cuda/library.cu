@@ -1,4 +1,4 @@
-// The exports of this library: see core/device_library.h.
+// Exports of the CUDA device library: see core/device_library.h.
 #include <cuda_runtime.h>
 
 #include <map>
@@ -18,7 +18,7 @@ namespace tandem::cuda {
 
 namespace {
 
-// The oldest capability that the kernels are compiled for (cmake/TandemCuda.cmake).
+// Minimum compute capability of the compiled kernels (cmake/TandemCuda.cmake).
 constexpr int kLeastMajor = 8;
 
 cudaDeviceProp properties_of(int index) {
@@ -35,7 +35,7 @@ int count(std::string& why_none) {
     return 0;
   }
   if (devices == 0) why_none = "CUDA sees no GPU";
-  // Devices keep their numbers: those before the first one that is too old can be used.
+  // Devices keep their numbers, so only those before the first unsupported one are usable.
   for (int i = 0; i < devices; ++i) {
     const cudaDeviceProp properties = properties_of(i);
     if (properties.major >= kLeastMajor) continue;
@@ -61,7 +61,7 @@ std::string describe(int index) {
 }
 
 CudaBackend& backend_of(int index) {
-  // Never destroyed: the driver may be gone before objects of static lifetime are.
+  // Never destroyed, because the driver may shut down before static objects are destroyed.
   static auto& backends = *new std::vector<std::unique_ptr<CudaBackend>>;
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
@@ -74,7 +74,7 @@ CudaBackend& backend_of(int index) {
 Backend& backend(int index) { return backend_of(index); }
 
 DeviceLink& link(int index) {
-  static auto& links = *new std::map<int, std::unique_ptr<CudaLink>>;  // as backends
+  static auto& links = *new std::map<int, std::unique_ptr<CudaLink>>;  // never destroyed, like backends
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   std::unique_ptr<CudaLink>& found = links[index];

@@ -21,7 +21,7 @@ void CudaLink::select() { check(cudaSetDevice(index_), "cudaSetDevice"); }
 
 void* CudaLink::stream() {
   if (stream_) return stream_;
-  // What the others wait for goes first.
+  // Communication gets the highest priority, because other ranks wait for it.
   int least = 0, greatest = 0;
   check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
   check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest),
@@ -43,7 +43,7 @@ void CudaLink::join() {
   check(cudaStreamWaitEvent(backend_.stream(), joined_, 0), "cudaStreamWaitEvent");
 }
 
-// ---- The host's waits
+// ---- Waiting on the host
 
 void CudaBackend::wait_for_stream() {
   if (!look_) return check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
@@ -55,7 +55,7 @@ void CudaBackend::wait_for(cudaEvent_t event) {
   if (!look_) return check(cudaEventSynchronize(event), "cudaEventSynchronize");
   using Clock = std::chrono::steady_clock;
   using Seconds = std::chrono::duration<double>;
-  constexpr Seconds kLongestGap{1.0};  // of two looks: more is time in which this process was stopped
+  constexpr Seconds kLongestGap{1.0};  // between polls; a longer gap means that this process was suspended
   constexpr std::chrono::microseconds kPause{50};
   constexpr int kBusyLooks = 100;
   Seconds waited{0};

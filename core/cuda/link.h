@@ -1,4 +1,4 @@
-// The link of one GPU: a stream for communication, and the events that order it with the backend's.
+// Communication link of one GPU: a stream, and the events that order it with the backend's stream.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -22,7 +22,7 @@ class CudaLink final : public DeviceLink {
  private:
   int index_;
   CudaBackend& backend_;
-  // They live as long as the process, as the backend does.
+  // Never destroyed, like the backend.
   cudaStream_t stream_ = nullptr;
   cudaEvent_t forked_ = nullptr, joined_ = nullptr;
 };

@@ -1,12 +1,12 @@
-// Matrix products: cuBLASLt, with casts around it for what it does not take.
+// Matrix products by cuBLASLt, with casts for unsupported types.
 //
-// Two 16-bit matrices of one type are multiplied as they are, into their type or f32; other mixtures are
-// widened first, which is exact. The bias goes into the library's epilogue where it has c's type. What is
-// left (a 16-bit c of wider operands, a bias of another type than a 16-bit c, f64 with a bias) is one pass
-// over a wide product, so that there is one rounding.
+// Two 16-bit matrices of one type are multiplied directly, into their type or f32; other combinations are
+// widened first, which is exact. A bias of c's type is added by the library's epilogue. The remaining cases
+// (a 16-bit c of wider operands, a bias of another type than a 16-bit c, f64 with a bias) are finished in one
+// pass over a wide product, so that results are rounded once.
 //
-// A large product whose rows do not lie on 16 bytes (a vocabulary or a width that is no multiple of 8) reads
-// copies that do, and a 16-bit result is copied from such rows: the same sums, and the bits of them.
+// Large products whose rows are not aligned to 16 bytes (a vocabulary or width not divisible by 8) use padded
+// copies of the operands, and copy a 16-bit result from padded rows; the bits are unchanged.
 #include <cuda_runtime.h>
 
 #include <cstdint>
@@ -24,8 +24,8 @@ namespace {
 
 // ---- c = product + bias + c
 
-// kWidth neighbouring elements at a time, which lie in one row: `packs` in all, `columns` in a row. The
-// product may be c, or absent, which is zero.
+// Processes kWidth adjacent elements of a row at a time: `packs` in all, `columns` per row. The product may
+// be c, or null for zero.
 template <class From, class To, int kWidth>
 __global__ void __launch_bounds__(kThreads)
     finish_kernel(const From* product, Slot bias, To* c, Index packs, Index columns, bool accumulate) {
@@ -88,7 +88,7 @@ Product product_of(const Tensor& a, const Tensor& b, const Tensor& c, const Back
   p.batch = c.shape().product(0, rc - 2);
   p.stride_a = ra > 2 ? p.m * p.k : 0;
   p.stride_b = rb > 2 ? p.k * p.n : 0;
-  // One matrix b for a whole batch of untransposed a: the batch only makes a taller.
+  // One matrix b for a batch of untransposed a: the batch is folded into the rows of a.
   if (p.stride_b == 0 && !p.transpose_a && p.batch > 1 && ra > 2) {
     p.m *= p.batch;
     p.batch = 1;
@@ -97,13 +97,13 @@ Product product_of(const Tensor& a, const Tensor& b, const Tensor& c, const Back
   return p;
 }
 
-// ---- Rows on 16 bytes
+// ---- Padded rows
 
-// Multiplications of a product from which on copies in padded rows take less time than they save: an estimate
-// for an H100, of kernels that take twice as long where rows do not lie on 16 bytes.
+// Minimum number of multiplications for which padded copies pay off: an estimate for an H100, whose kernels
+// take twice as long if rows are not aligned to 16 bytes.
 constexpr Index kLeastPadded = Index{1} << 30;
 
-// Replaces operands whose rows do not lie on 16 bytes by copies.
+// Replaces operands with unaligned rows by padded copies.
 void pad_operands(CudaBackend& backend, Product& p, Tensor& a, Tensor& b) {
   const auto in_rows = [&](Tensor& x, Index& stride) {
     const Index columns = x.size(-1), row = padded_row(columns);
@@ -113,7 +113,7 @@ void pad_operands(CudaBackend& backend, Product& p, Tensor& a, Tensor& b) {
   };
   p.row_a = in_rows(a, p.stride_a);
   p.row_b = in_rows(b, p.stride_b);
-  // Where both have their sums along the rows, the zeros of one meet those of the other.
+  // If both operands are contiguous along k, k includes the padding: zeros multiply zeros.
   if (!p.transpose_a && p.transpose_b) p.k = p.row_a;
 }
 

@@ -21,7 +21,7 @@ class DeviceMemory final : public MemorySource {
     cudaGetLastError();
     return nullptr;
   }
-  // Never while a stream is captured. Waits for the device, so what still uses the segment is done.
+  // Must not run during capture. cudaFree synchronises, so no work uses the segment any more.
   void release(void* segment, std::size_t) override { cudaFree(segment); }
   std::string_view name() const override { return name_; }
 

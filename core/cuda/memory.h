@@ -1,4 +1,4 @@
-// Sources of segments for the allocators of a GPU.
+// Memory sources for a GPU's allocators.
 #pragma once
 
 #include <memory>
@@ -7,10 +7,10 @@
 
 namespace tandem::cuda {
 
-// Memory of device `index`; may be asked for while a stream is captured.
+// Memory of device `index`; may be allocated during capture.
 std::unique_ptr<MemorySource> device_memory(int index);
 
-// Page-locked host memory, which every device copies from and to without waiting.
+// Page-locked host memory, for asynchronous copies by every device.
 std::unique_ptr<MemorySource> page_locked_memory();
 
 }  // namespace tandem::cuda

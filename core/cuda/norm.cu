@@ -1,5 +1,5 @@
-// Batch norm: the passes over columns (norm_columns.cu), and between them the kernels that combine the sums
-// of the slices in f64 and derive the coefficients and the running statistics.
+// Batch norm: kernels between the passes over columns (norm_columns.cu), which combine the slice sums in f64
+// and compute coefficients and running statistics.
 #include <cuda_runtime.h>
 
 #include "core/cuda/block_reduce.h"
@@ -12,8 +12,8 @@ namespace tandem::cuda {
 
 namespace {
 
-// The kernels that finish the sums: kFinishChannels channels a block (32 bytes of f32 from each slice), and
-// up to kFinishLanes threads for the slices of each.
+// Finishing kernels: a block has kFinishChannels channels (32 bytes of f32 per slice), with up to
+// kFinishLanes threads for the slices of each channel.
 constexpr int kFinishChannels = 8;
 constexpr int kFinishLanes = 64;
 
@@ -27,8 +27,8 @@ __device__ __forceinline__ void set_element(const Slot& slot, Index i, double va
   store_any(slot.data, slot.dtype, i, value);
 }
 
-// The totals of two terms over the slices, for thread 0…kFinishChannels-1 of the block and its channel.
-// term(slice, first, second) adds a slice's.
+// Totals of two terms over the slices, for threads 0…kFinishChannels-1 of the block and their channels.
+// term(slice, first, second) adds the terms of a slice.
 template <class Term>
 __device__ __forceinline__ double2 over_slices(Index slices, bool active, Term&& term) {
   __shared__ double2 held[kFinishChannels * kFinishLanes];
@@ -68,7 +68,7 @@ ForwardSlots forward_slots(const BatchNormForward& a) {
           a.momentum};
 }
 
-// The mean is split in two, so that differences from it are exact even where it is large.
+// The mean is split in two, so that differences from it are exact for large means.
 template <class T>
 __device__ __forceinline__ void set_coefficients(const ForwardSlots& a, Index c, Index channels, double mean,
                                                  double rstd, T* coefficients) {
@@ -80,12 +80,12 @@ __device__ __forceinline__ void set_coefficients(const ForwardSlots& a, Index c,
       static_cast<T>(element(a.beta, c, 0.0) - (mean - static_cast<double>(high)) * scale);
 }
 
-// Everything that follows from a channel's mean and its sum of squares around it.
+// Computes all results from a channel's mean and its sum of squared deviations.
 template <class T>
 __device__ __forceinline__ void set_statistics(const ForwardSlots& a, Index c, Index rows, Index channels,
                                                double mean, double deviation, T* coefficients) {
   const double n = static_cast<double>(rows);
-  const double squares = deviation < 0.0 ? 0.0 : deviation;  // NaN stays
+  const double squares = deviation < 0.0 ? 0.0 : deviation;  // keeps NaN
   const double rstd = 1.0 / sqrt(squares / n + a.eps);
   set_element(a.mean, c, mean);
   set_element(a.rstd, c, rstd);
@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(kFinishChannels* kFinishLanes)
                  coefficients);
 }
 
-// Of Σ x and Σ x², [2, channels].
+// Statistics from Σ x and Σ x², [2, channels].
 template <class T>
 __global__ void sums_statistics_kernel(ForwardSlots a, Index rows, Index channels, const float* sums,
                                        T* coefficients) {
@@ -145,7 +145,7 @@ struct BackwardSlots {
   bool frozen, accumulate_dgamma, accumulate_dbeta;
 };
 
-// Without slices (frozen statistics and no parameter's gradient), the sums are not needed.
+// Without slices (frozen statistics and no parameter gradients) the sums are not needed.
 template <class T>
 __global__ void __launch_bounds__(kFinishChannels* kFinishLanes)
     finish_gradients_kernel(BackwardSlots a, ColumnPlan p, const T* partial, T* coefficients) {
@@ -167,7 +167,7 @@ __global__ void __launch_bounds__(kFinishChannels* kFinishLanes)
   coefficients[2 * p.channels + c] = a.frozen ? T(0) : static_cast<T>(-scale * total.x / n);
 }
 
-// Threads of a finishing block: about four slices each.
+// Threads per finishing block: about four slices per thread.
 unsigned finish_threads(Index slices) {
   int lanes = 4;
   while (lanes < kFinishLanes && lanes * 4 < slices) lanes *= 2;
@@ -233,7 +233,7 @@ void CudaBackend::batch_norm_backward(const BatchNormBackward& args) {
   }
   const Index channels = args.x.size(-1), rows = args.x.numel() / channels;
   const ColumnTypes types = column_types({&args.x, &args.dy, &args.dx, &args.dresidual}, channels);
-  // Without relu the residual's gradient is dy itself: nothing to write where it shares dy's place.
+  // Without relu the residual's gradient equals dy; nothing is written if both share memory.
   const bool dresidual_is_dy =
       args.dresidual.defined() && !args.relu && !args.accumulate_dresidual && args.dresidual.is_same(args.dy);
   Tensor centre = args.mean;

@@ -1,20 +1,20 @@
-// The passes over columns that batch norm and group norm share (norm_columns.h).
+// Passes over columns for batch norm and group norm (norm_columns.h).
 //
-// Forward: a pass over x gathers statistics, a small kernel combines the slices and derives coefficients, and
-// a pass writes y = act((x-mean)·scale + offset + residual) and the mask. Backward: the same with Σ g and
-// Σ g·(x-mean). Statistics are f32 within a slice, Welford's method in batches of four rows measured against
-// an element of x, combined by Chan, Golub and LeVeque's formula in a fixed tree; slices are combined in f64.
-// Nothing cancels, whatever the mean.
+// Forward: a pass over x computes statistics, a small kernel combines the slices and computes coefficients,
+// and a pass writes y = act((x-mean)·scale + offset + residual) and the mask. Backward: the same with Σ g and
+// Σ g·(x-mean). Statistics are f32 within a slice: Welford's method in batches of four rows, relative to an
+// element of x, combined by the formula of Chan, Golub and LeVeque in a fixed tree. Slices are combined in
+// f64. There is no cancellation for any mean.
 //
-// Sizes, for ResNet-50 on 132 processors. A thread holds eight channels: one or two accesses of 16 bytes and
-// one byte of the mask. A block has 256 threads; a pass needs some 24 KB in flight on each processor (4.8
-// TB/s times 0.65 µs), and gets 64 KB from statistics (4 blocks, 4 rows a thread, 64 registers), 96 KB from
-// gradients (3 blocks, 4 rows of x and dy in 16 bits). The gathering passes run one wave of blocks, or two
-// where a thread still takes 32 rows or more: at most 1056 blocks leave 12 bytes for each of at most 256
-// channels, 3 MB beside 411 MB of x in the first stage, 1.2 MB beside 51 MB in the last, most of it in the
-// cache. The writing passes start with the rows that the gathering pass read last, and store around the cache
-// where the tensor is large, so that up to a cache of x is not read twice from memory; they run in many small
-// blocks (16 rows or more a thread for large tensors), which end at nearly the same time.
+// Sizes, for ResNet-50 on 132 multiprocessors (SMs). A thread has eight channels: one or two accesses of 16
+// bytes and one mask byte. A block has 256 threads. A pass needs some 24 KB in flight per SM (4.8 TB/s times
+// 0.65 µs); statistics have 64 KB (4 blocks, 4 rows per thread, 64 registers), gradients 96 KB (3 blocks, 4
+// rows of x and dy in 16 bits). Reduction passes run one wave of blocks, or two if a thread still has 32 rows
+// or more: at most 1056 blocks write 12 bytes for each of at most 256 channels, 3 MB beside 411 MB of x in
+// the first stage, 1.2 MB beside 51 MB in the last, mostly in L2. Writing passes start with the rows that the
+// reduction pass read last, and use streaming stores for large tensors, so that cached rows of x are not read
+// twice from memory. They run in many small blocks (16 or more rows per thread for large tensors) that finish
+// at nearly the same time.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -32,17 +32,17 @@ namespace tandem::cuda {
 namespace {
 
 constexpr int kWidth = kColumnWidth;
-constexpr int kStatisticsRows = 4;               // rows of a batch
-constexpr std::size_t kLargeBytes = 16u << 20u;  // of an output that is not to stay in the cache
+constexpr int kStatisticsRows = 4;               // rows per batch
+constexpr std::size_t kLargeBytes = 16u << 20u;  // minimum output size for streaming stores
 
-// Rows at once, for two 16-byte accesses of x and as many of dy (or of the residual) in flight.
+// Rows per batch: two 16-byte accesses of x and as many of dy (or of the residual) are in flight.
 template <class S>
 inline constexpr int kGradientRows = is_half_v<S> ? 4 : 2;
 template <class S>
 inline constexpr int kForwardRows = is_half_v<S> ? 4 : 2;
 template <class S>
 inline constexpr int kBackwardRows = is_half_v<S> ? 2 : 1;
-// Blocks of a processor, as many as the registers allow.
+// Resident blocks per multiprocessor, limited by registers.
 template <class S>
 inline constexpr int kStatisticsBlocks = is_half_v<S> ? 4 : 3;
 constexpr int kGradientBlocks = 3;
@@ -63,7 +63,7 @@ struct Eight {
   static __device__ __forceinline__ T value(const Raw& raw, int i) { return load(&raw.value[i]); }
 };
 
-// One element of any type.
+// One element of any type, in compute type C.
 template <class C>
 struct One {
   using T = C;
@@ -77,8 +77,7 @@ struct One {
   static __device__ __forceinline__ T value(const Raw& raw, int) { return raw; }
 };
 
-// The 16-byte words of a pack, for accesses with a cache hint: what is not needed again soon goes into lines
-// that the cache gives up first.
+// The 16-byte words of a pack, for accesses with an evict-first cache hint.
 template <class P>
 struct Words {
   static constexpr int count = sizeof(P) / sizeof(int4);
@@ -103,10 +102,10 @@ __device__ __forceinline__ void store_pack(P* address, const P& value, bool arou
   for (int i = 0; i < Words<P>::count; ++i) __stcs(reinterpret_cast<int4*>(address) + i, words.word[i]);
 }
 
-// ---- Gathering
+// ---- Reduction passes
 
-// Adds `count` values of the given mean and sum of squares around it to a run of `before`; share is
-// count / (before + count).
+// Merges `count` values with the given mean and sum of squared deviations into statistics of `before` values;
+// share is count / (before + count).
 template <class T>
 __device__ __forceinline__ void merge(T& mean, T& squares, T before, T share, T other_mean, T other_squares) {
   const T delta = other_mean - mean;
@@ -114,7 +113,7 @@ __device__ __forceinline__ void merge(T& mean, T& squares, T before, T share, T 
   squares += other_squares + delta * delta * (before * share);
 }
 
-// Where a thread of a gathering pass stands.
+// Position of a thread in a reduction pass.
 struct Place {
   int lane;
   Index channel;
@@ -213,7 +212,7 @@ __global__ void __launch_bounds__(kThreads, A::statistics_blocks)
   }
 }
 
-// The mask's bits of the elements that a thread holds, the first in bit 0.
+// Mask bits of a thread's elements, the first in bit 0.
 template <int W>
 __device__ __forceinline__ unsigned mask_bits(const std::uint8_t* mask, Index element) {
   return static_cast<unsigned>(mask[element / 8]) >> (W == 8 ? 0 : element % 8);
@@ -303,9 +302,9 @@ __global__ void __launch_bounds__(kThreads, kGradientBlocks)
   }
 }
 
-// ---- Writing
+// ---- Writing passes
 
-// The chunks of a block, counted from the last: where the gathering pass ended.
+// The chunks of a block, numbered from the last, where the reduction pass ended.
 struct ChunkRange {
   Index first, last;
 };
@@ -314,8 +313,7 @@ __device__ __forceinline__ ChunkRange chunks_from_the_end(const ColumnPlan& p) {
   return {first, min(first + p.per_slice, p.chunks)};
 }
 
-// Row u of a thread's batch, or the last row where there is none: loads need no branch, and what they bring
-// is not used.
+// Row u of a thread's batch, clamped to the last row: loads need no branch, and excess values are ignored.
 __device__ __forceinline__ Index row_or_last(const ColumnPlan& p, Index row, int u) {
   return min(row + Index{u} * p.lanes, p.rows - 1);
 }
@@ -442,8 +440,8 @@ __global__ void __launch_bounds__(kThreads, 3)
   }
 }
 
-// Any types and any number of channels: a thread takes eight neighbouring elements, which share a byte of the
-// mask. Calls each(element, its number in the group, sample, channel).
+// Generic path for any types and number of channels. A thread has eight adjacent elements, which share a mask
+// byte. Calls each(element, its number in the group, sample, channel).
 template <class Each>
 __device__ __forceinline__ void over_eight(Index group, Index count, Index per_sample, Index channels,
                                            Each&& each) {
@@ -519,8 +517,8 @@ ColumnPlan plan_columns(Index samples, Index rows, Index channels, bool packed, 
   return p;
 }
 
-// One wave of blocks of which `resident` fit a processor, or two where the blocks stay large; all blocks of a
-// wave have the same number of chunks, or one less.
+// One wave of blocks, with `resident` blocks per multiprocessor, or two waves of large blocks. The chunks per
+// block differ by at most one.
 ColumnPlan gathering_plan(ColumnPlan p, int resident) {
   const Index wave = std::max<Index>(1, Index{kProcessors} * resident / (p.column_blocks * p.samples));
   const Index most = p.chunks >= 16 * wave ? 2 * wave : wave;
@@ -542,7 +540,7 @@ dim3 grid_of(const ColumnPlan& p) {
           static_cast<unsigned>(std::min(p.samples, kMostDeep))};
 }
 
-// Calls visit(TypeTag<S>{}) for the types that a packed kernel may have.
+// Calls visit(TypeTag<S>{}) for the types of packed kernels.
 template <class Visit>
 void visit_packed(DType dtype, Visit&& visit) {
   visit_floating(dtype, [&]<class S>(TypeTag<S> tag) {

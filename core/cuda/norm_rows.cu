@@ -1,13 +1,12 @@
 // Layer norm and group norm.
 //
-// Layer norm: a team of threads takes a row, eight elements a thread that stay in registers, so that x is
-// read once for mean, variance and result. Narrow rows share a warp, wide ones take a whole block (up to 8192
-// elements); a team works on two rows at once for the sake of bytes in flight. Backward gathers dgamma and
-// dbeta on the way, each thread for its own columns, and a second kernel adds up what the blocks found in a
-// fixed order. Other widths and mixed types go by a block a row, in several passes through the cache.
+// Layer norm: a team of threads has a row, eight elements per thread in registers, so that x is read once for
+// mean, variance and result. Narrow rows share a warp; wide ones use a whole block (up to 8192 elements). A
+// team processes two rows at once to have more bytes in flight. Backward accumulates dgamma and dbeta, each
+// thread for its own columns, and a second kernel adds the sums of the blocks in a fixed order. Other widths
+// and mixed types use one block per row, in several passes through the cache.
 //
-// Group norm: the passes over columns of norm_columns.h, finished here by a block for each group of each
-// sample.
+// Group norm: the passes over columns of norm_columns.h, with a finishing block per group and sample.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -22,8 +21,8 @@ namespace tandem::cuda {
 
 namespace {
 
-constexpr int kWidth = 8;  // elements of a thread
-constexpr int kRows = 2;   // rows of a team at once
+constexpr int kWidth = 8;  // elements per thread
+constexpr int kRows = 2;   // rows per team and iteration
 constexpr int kTeamBlock = 128;
 constexpr Index kWidestTeam = 1024;
 
@@ -36,7 +35,7 @@ __device__ __forceinline__ void set_element(const Slot& slot, Index i, T value) 
   if (slot.data != nullptr) store_any(slot.data, slot.dtype, i, value);
 }
 
-// a + b as a sum of two T, exactly (Knuth): a mean whose lower half is not lost.
+// The exact sum a + b of two T (Knuth), for a mean with a low part.
 template <class T>
 struct Split {
   T high, low;
@@ -54,8 +53,8 @@ __device__ __forceinline__ T reciprocal_root(T x) {
 
 // ---- Layer norm, rows in registers
 
-// The sums over a team of each of N values, for all its threads. Teams of one warp or less are a power of
-// two; a wider one is the block, and `shared` has room for 32·N values.
+// Sums of N values over a team, for all its threads. Teams within a warp are powers of two; a wider team is
+// the whole block, and `shared` holds 32·N values.
 template <bool kWide, int N>
 __device__ __forceinline__ void team_sum(float (&value)[N], int team, float* shared) {
   const int within = kWide ? kWarp : team;
@@ -77,7 +76,7 @@ __device__ __forceinline__ void team_sum(float (&value)[N], int team, float* sha
   }
 }
 
-// A thread's place: its columns [column, column+8) when active, and its team's first row of the block.
+// Position of a thread: its columns [column, column+8) if active, and the first row of its team.
 struct TeamPlace {
   int team_of_block, teams;
   Index column;
@@ -117,7 +116,7 @@ __global__ void __launch_bounds__(kWide ? 1024 : kTeamBlock)
       if (active) in[r] = *reinterpret_cast<const Values*>(from + column);
       first[r] = load(from);
     }
-    // Differences from the first element keep the digits of a row with a large mean.
+    // Differences from the first element avoid cancellation in rows with a large mean.
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       total[r] = 0.0f;
@@ -159,13 +158,13 @@ __global__ void __launch_bounds__(kWide ? 1024 : kTeamBlock)
   }
 }
 
-// More than 512 threads leave each too few registers for two rows beside its sums: they take one at once.
+// More than 512 threads have too few registers for two rows beside the sums, so they process one row at once.
 template <bool kWide, int kAtOnce>
 inline constexpr int kBackwardThreads = !kWide         ? kTeamBlock
                                         : kAtOnce == 1 ? 1024
                                                        : 512;
 
-// `partial` [blocks, 2, width] receives Σ dy·normalised and Σ dy of each block's rows; null where not wanted.
+// `partial` [blocks, 2, width] receives Σ dy·normalised and Σ dy over each block's rows; may be null.
 template <class S, bool kWide, int kAtOnce>
 __global__ void __launch_bounds__(kBackwardThreads<kWide, kAtOnce>)
     layer_norm_backward_kernel(const S* x, Slot gamma, Slot mean, Slot rstd, const S* dy, S* dx,
@@ -229,7 +228,7 @@ __global__ void __launch_bounds__(kBackwardThreads<kWide, kAtOnce>)
   }
   if (partial == nullptr) return;
   if constexpr (!kWide) {
-    // The first team adds the others', in their order.
+    // The first team adds the sums of the other teams in order.
     const int thread = static_cast<int>(threadIdx.x);
 #pragma unroll
     for (int j = 0; j < kWidth; ++j) {
@@ -255,7 +254,7 @@ __global__ void __launch_bounds__(kBackwardThreads<kWide, kAtOnce>)
   }
 }
 
-// ---- Layer norm, any types and widths: a block a row
+// ---- Layer norm, any types and widths: one block per row
 
 template <class T>
 __global__ void layer_norm_any_kernel(Slot x, Slot gamma, Slot beta, double eps, Slot y, Slot mean, Slot rstd,
@@ -313,7 +312,7 @@ __global__ void layer_norm_backward_any_kernel(Slot x, Slot gamma, Slot mean, Sl
   }
 }
 
-// Σ dy·normalised and Σ dy over the rows of a slice: block (columns of a warp, slice), a warp for each
+// Σ dy·normalised and Σ dy over the rows of a slice. Block (columns of a warp, slice); a warp has every
 // eighth row.
 constexpr int kSliceWarps = 8;
 
@@ -346,7 +345,7 @@ __global__ void parameter_sums_kernel(Slot x, Slot mean, Slot rstd, Slot dy, Ind
   partial[Index{blockIdx.y} * 2 * width + width + column] = sum_beta;
 }
 
-// ---- Parameters' gradients, second stage
+// ---- Parameter gradients, second stage
 
 constexpr int kSumColumns = 8, kSumLanes = 64;
 
@@ -385,7 +384,7 @@ void finish_parameters(const T* partial, Index parts, Index width, const Tensor&
 
 // ---- Choosing
 
-// Threads of a row: a power of two within a warp, else whole warps.
+// Threads per row: a power of two within a warp, or whole warps.
 int team_of(Index width) {
   const Index threads = width / kWidth;
   if (threads > kWarp) return static_cast<int>(ceil_div(threads, kWarp) * kWarp);
@@ -394,8 +393,8 @@ int team_of(Index width) {
   return team;
 }
 
-// Calls visit(TypeTag<S>{}, std::bool_constant<team is a block>{}) and returns true when rows of `width`
-// fit the kernels that keep them in registers.
+// Calls visit(TypeTag<S>{}, std::bool_constant<team is a block>{}) and returns true if rows of `width` fit
+// into registers.
 template <class Visit>
 bool visit_rows(ColumnTypes types, DType dtype, Index width, Visit&& visit) {
   if (!types.packed || width > kWidestTeam * kWidth) return false;
@@ -407,8 +406,7 @@ bool visit_rows(ColumnTypes types, DType dtype, Index width, Visit&& visit) {
   return true;
 }
 
-// Blocks of a pass over row pairs in which a processor holds about `threads` threads, or has that many to
-// come.
+// Blocks of a pass over row pairs, such that a multiprocessor gets about `threads` threads in total.
 unsigned row_blocks(Index rows, int teams, int block, int threads) {
   const Index most = kProcessors * std::max(1, threads / block);
   return static_cast<unsigned>(std::clamp<Index>(ceil_div(rows, Index{teams} * kRows), 1, most));
@@ -424,7 +422,7 @@ void CudaBackend::layer_norm(const Tensor& x, const Tensor& gamma, const Tensor&
   const bool done =
       visit_rows(types, x.dtype(), width, [&]<class S, bool kWide>(TypeTag<S>, std::bool_constant<kWide>) {
         const int team = team_of(width), block = kWide ? team : kTeamBlock;
-        // Several turns of blocks, each with several rows to make up for loading the parameters.
+        // Several waves of blocks, each with several rows to amortise loading the parameters.
         launch_early("layer_norm", layer_norm_kernel<S, kWide>, row_blocks(rows, block / team, block, 8192),
                      block, 0, stream_, x.data<S>(), slot_of(gamma), slot_of(beta), static_cast<float>(eps),
                      y.data<S>(), slot_of(mean), slot_of(rstd), rows, width, team);
@@ -452,7 +450,7 @@ void CudaBackend::layer_norm_backward(const Tensor& x, const Tensor& gamma, cons
   const bool done =
       visit_rows(types, x.dtype(), width, [&]<class S, bool kWide>(TypeTag<S>, std::bool_constant<kWide>) {
         const int team = team_of(width), block = kWide ? team : kTeamBlock;
-        // One turn of few blocks: each leaves sums of the width of a row.
+        // One wave of few blocks, because each block writes partial sums for a whole row.
         const unsigned blocks = row_blocks(rows, block / team, block, 512);
         const Tensor partial = workspace(Shape{parameters ? blocks : 0, 2, width}, DType::f32);
         auto* kernel = layer_norm_backward_kernel<S, kWide, kRows>;
@@ -467,7 +465,7 @@ void CudaBackend::layer_norm_backward(const Tensor& x, const Tensor& gamma, cons
       });
   if (done) return;
   visit_compute(types.compute, [&]<class T>(TypeTag<T>) {
-    if (parameters) {  // before dx, which may take dy's place
+    if (parameters) {  // before dx, which may overwrite dy
       const Index columns = ceil_div(width, kWarp);
       const Index slices = std::clamp<Index>(ceil_div(rows, kSliceWarps * 4), 1,
                                              std::max<Index>(1, kProcessors * 8 / columns));
@@ -491,7 +489,7 @@ namespace {
 
 constexpr int kGroupThreads = 128;
 
-// A group is a run of channels of one sample.
+// A group is a range of channels of one sample.
 struct GroupGeometry {
   Index samples, points, channels, groups, per_group;
 };
@@ -501,7 +499,7 @@ GroupGeometry geometry_of(const Tensor& x, Index groups) {
   return {samples, x.numel() / (samples * channels), channels, groups, channels / groups};
 }
 
-// A block for each group of each sample.
+// One block per group and sample.
 template <class T>
 __global__ void __launch_bounds__(kGroupThreads)
     finish_group_statistics_kernel(ColumnPlan p, GroupGeometry g, const T* partial, Slot gamma, Slot beta,
@@ -525,7 +523,7 @@ __global__ void __launch_bounds__(kGroupThreads)
   squares = block_reduce(squares, 0.0, shared, Sum{});
   const double n = static_cast<double>(g.points * g.per_group), middle = origin + total / n;
   const double deviation = squares - total * (total / n);
-  const double root = 1.0 / sqrt((deviation < 0.0 ? 0.0 : deviation) / n + eps);  // NaN stays
+  const double root = 1.0 / sqrt((deviation < 0.0 ? 0.0 : deviation) / n + eps);  // keeps NaN
   if (threadIdx.x == 0) {
     set_element(mean, blockIdx.x, middle);
     set_element(rstd, blockIdx.x, root);
@@ -540,7 +538,7 @@ __global__ void __launch_bounds__(kGroupThreads)
   }
 }
 
-// centre [samples, channels] from mean [samples, groups].
+// Expands mean [samples, groups] to centre [samples, channels].
 template <class T>
 __global__ void spread_means_kernel(GroupGeometry g, Slot mean, T* centre) {
   await_earlier_work();
@@ -550,8 +548,8 @@ __global__ void spread_means_kernel(GroupGeometry g, Slot mean, T* centre) {
   centre[i] = element(mean, sample * g.groups + group, T(0));
 }
 
-// A block for each group of each sample, a warp for each of its channels in turn. `parameters`
-// [samples, 2, channels] receives each sample's part of dgamma and dbeta.
+// One block per group and sample; its warps divide the channels. `parameters` [samples, 2, channels] receives
+// each sample's contribution to dgamma and dbeta.
 template <class T>
 __global__ void __launch_bounds__(kGroupThreads)
     finish_group_gradients_kernel(ColumnPlan p, GroupGeometry g, const T* partial, Slot gamma, Slot rstd,

@@ -1,5 +1,5 @@
-// Element types in kernels: conversions that agree bit for bit with core/convert.h, arrays of a type known at
-// run time, and 16-byte accesses.
+// Element types in kernels: conversions with the bits of core/convert.h, arrays of a type known at run time,
+// and 16-byte accesses.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -29,8 +29,8 @@ __device__ __forceinline__ void narrow(float value, BFloat16& result) {
   result.bits = __bfloat16_as_ushort(__float2bfloat16_rn(value));
 }
 
-// A float that rounds to 16 bits exactly as `value` would: rounded towards zero, with the last bit set when
-// anything was lost (Boldo and Melquiond 2008).
+// Rounds to odd: the float then rounds to 16 bits exactly as `value` would. Rounds towards zero and sets the
+// last bit if inexact (Boldo and Melquiond 2008).
 __device__ __forceinline__ float round_to_odd(double value) {
   const float towards_zero = __double2float_rz(value);
   const bool exact = static_cast<double>(towards_zero) == value || value != value;
@@ -44,8 +44,8 @@ __device__ __forceinline__ float round_to_odd(std::int64_t value) {
   return value < 0 ? -odd : odd;
 }
 
-// As convert of core/convert.h. The machine's conversions from floating to integral types truncate and
-// saturate; to 8 bits they go by way of 32.
+// Like convert() of core/convert.h. Hardware conversions from floating to integral types truncate and
+// saturate; those to 8 bits go through 32 bits.
 template <class To, class From>
 __device__ __forceinline__ To convert(From value) {
   if constexpr (std::is_same_v<To, From>) {
@@ -82,12 +82,12 @@ __device__ __forceinline__ To convert(From value) {
   }
 }
 
-// `value` rounded to what f16 or bf16 can hold.
+// `value` rounded to f16 or bf16.
 __device__ __forceinline__ float rounded(float value, DType dtype) {
   return dtype == DType::f16 ? widen(convert<Half>(value)) : widen(convert<BFloat16>(value));
 }
 
-// Reads an element in its compute type, and rounds one on store.
+// Loads an element in its compute type; store() rounds.
 template <class T>
 __device__ __forceinline__ ComputeType<T> load(const T* address) {
   return convert<ComputeType<T>>(*address);
@@ -97,8 +97,7 @@ __device__ __forceinline__ void store(T* address, C value) {
   *address = convert<T>(value);
 }
 
-// An element of any storage type, known at run time: for kernels whose traffic is small, or whose types are
-// mixed.
+// Loads an element of a storage type known at run time, for kernels with little traffic or mixed types.
 template <class C>
 __device__ __forceinline__ C load_any(const void* data, DType dtype, Index i) {
   switch (dtype) {
@@ -151,7 +150,7 @@ __device__ __forceinline__ void store_any(void* data, DType dtype, Index i, C va
   }
 }
 
-// An array that kernels read or write with a type known at run time; `data` is null where absent.
+// An array of a type known at run time; `data` may be null.
 struct Slot {
   void* data = nullptr;
   DType dtype = DType::f32;
@@ -168,7 +167,7 @@ inline bool is_aligned(const void* address, std::size_t bytes = 16) {
   return reinterpret_cast<std::uintptr_t>(address) % bytes == 0;
 }
 
-// What moves kBytes bytes, a power of two up to 16, at once.
+// The word type for accesses of kBytes bytes, a power of two up to 16.
 template <std::size_t kBytes>
 struct MemoryWordOf;
 template <>
@@ -194,7 +193,7 @@ struct MemoryWordOf<16> {
 template <std::size_t kBytes>
 using MemoryWord = typename MemoryWordOf<kBytes>::type;
 
-// N elements that are read and written at once; 16 bytes is what one thread moves best.
+// N elements that are read and written at once; 16 bytes per thread is the most efficient size.
 template <class T, int N = 16 / sizeof(T)>
 struct alignas(sizeof(T) * N) Pack {
   static constexpr int kSize = N;

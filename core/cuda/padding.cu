@@ -12,7 +12,7 @@ namespace tandem::cuda {
 
 namespace {
 
-// Word is an unsigned integer of the element's size; y has `packs` packs, `in_row` of them in a row.
+// Word is an unsigned integer of the element size; y has `packs` packs, `in_row` of them per row.
 template <class Word>
 __global__ void __launch_bounds__(kThreads)
     pad_kernel(const Word* x, Index rows, Index columns, Pack<Word>* y, std::uint32_t packs,

@@ -1,4 +1,4 @@
-// Parts that the kernels of `pointwise` share: a call, and a formula at an element and at a pack.
+// Common parts of the `pointwise` kernels: a call, and evaluation of a formula for an element and a pack.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -22,10 +22,10 @@ struct PointwiseCall {
   cudaStream_t stream;
 };
 
-// Any types, in shapes that broadcast to y's.
+// Handles any types and shapes that broadcast to y's shape.
 void run_broadcast(const PointwiseCall& call);
 
-// On the host, as the CPU backend converts its constants.
+// Converts constants on the host, like the CPU backend.
 template <class C>
 formulas::Constants<C> constants_of(const Scalars& scalars) {
   formulas::Constants<C> c;
@@ -44,7 +44,7 @@ __device__ __forceinline__ C evaluate(const formulas::Constants<C>& c, const C* 
   }
 }
 
-// Of a pack of each operand, into y's.
+// Evaluates packs of the operands into a pack of y.
 template <class F, class C, class Values>
 __device__ __forceinline__ void evaluate_pack(const formulas::Constants<C>& c, const Values (&in)[F::arity],
                                               Values* y, bool accumulate) {

@@ -1,10 +1,10 @@
-// Pooling on channels-last images. A thread makes the 16 bytes of neighbouring channels of one result, sums
-// in f32 (f64 where a type is f64). The gradients gather: each input element sums over the windows that cover
-// it, in a fixed order, so nothing is cleared first and no two threads meet. Windows that overlap are read
-// again from the caches; memory is read and written once.
+// Pooling on channels-last images. A thread computes 16 bytes of adjacent channels of one result, with sums
+// in f32 (f64 if a type is f64). Gradients are gathered: each input element sums over the windows that cover
+// it, in a fixed order, without cleared outputs or atomics. Overlapping windows are read from the caches;
+// memory is read and written once.
 //
-// A block runs along rows of the result, so that only a few divisions by run-time extents remain, in 32 bits.
-// Mixed types, f64 and channels that do not fill 16 bytes take one element a thread.
+// A block processes rows of the result, so that few divisions by run-time extents remain, in 32 bits. Mixed
+// types, f64 and channels that do not fill 16 bytes use one element per thread.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ constexpr int kPoolThreads = 128;
 
 // ---- Access
 
-// 16 bytes of type S, with positions in as many bytes as there are elements.
+// 16 bytes of type S, with one position byte per element.
 template <class S>
 struct Packed {
   using C = ComputeType<S>;
@@ -90,18 +90,18 @@ struct Span {
   int first, last;
 };
 
-// One axis of fixed windows, and which positions of the other side belong to one.
+// One axis of fixed windows, and the mapping between input and output positions.
 struct Axis {
   int kernel, stride, padding, extent, out_extent;
   int reach, rest;  // kernel - 1 divided by stride
 
   __device__ __forceinline__ int start(int out) const { return out * stride - padding; }
-  // Input positions under output position `out`, without padding.
+  // Input positions of output position `out`, clipped to the image.
   __device__ __forceinline__ Span window(int out) const {
     return {max(start(out), 0), min(start(out) + kernel, extent)};
   }
-  // Output positions whose windows cover input position `in`: the last that starts at or before it, and as
-  // many before that one as a window reaches over.
+  // Output positions whose windows cover input position `in`: the last one that starts at or before it, and
+  // those before that overlap it.
   __device__ __forceinline__ Span covering(int in) const {
     const unsigned shifted = static_cast<unsigned>(in + padding), each = static_cast<unsigned>(stride);
     const unsigned last = shifted / each;
@@ -118,10 +118,10 @@ struct FixedWindows {
   __device__ __forceinline__ Span columns(int ox) const { return x.window(ox); }
   __device__ __forceinline__ Span covering_rows(int iy) const { return y.covering(iy); }
   __device__ __forceinline__ Span covering_columns(int ix) const { return x.covering(ix); }
-  // How many values the mean is over along one axis.
+  // Number of averaged values along one axis.
   __device__ __forceinline__ int count(const Axis& axis, int out) const {
     if (count_include_pad) {
-      // The window may not reach beyond the padding.
+      // The window is clipped to the padded image.
       return min(axis.start(out) + axis.kernel, axis.extent + axis.padding) - axis.start(out);
     }
     const Span span = axis.window(out);
@@ -131,10 +131,10 @@ struct FixedWindows {
   __device__ __forceinline__ int count_columns(int ox) const { return count(x, ox); }
 };
 
-// Windows whose extents do not divide those of the image; the others are fixed ones.
+// Adaptive windows, whose extents do not divide those of the image; otherwise fixed windows are used.
 struct AdaptiveWindows {
   int height, width, out_height, out_width;
-  bool small;  // products of two extents fit 31 bits: divisions cost a quarter
+  bool small;  // products of two extents fit in 31 bits: 32-bit divisions cost a quarter
 
   // i·by/over, rounded down and up.
   __device__ __forceinline__ int scaled(int i, int by, int over) const {
@@ -162,8 +162,8 @@ struct AdaptiveWindows {
   __device__ __forceinline__ int count_columns(int ox) const { return columns(ox).last - columns(ox).first; }
 };
 
-// Calls body(image, row, column, first channel) for this thread's positions of [batch, height, width], each
-// with kSize channels.
+// Calls body(image, row, column, first channel) for this thread's positions of [batch, height, width], kSize
+// channels each.
 template <int kSize, class Body>
 __device__ __forceinline__ void over_positions(int batch, int height, int width, int channels, Body&& body) {
   const unsigned packs = static_cast<unsigned>(channels) / kSize;
@@ -344,7 +344,7 @@ FixedWindows fixed_windows(const Pool2dOptions& o, const Geometry& g) {
   return {vertical(o, g), horizontal(o, g), o.count_include_pad};
 }
 
-// Calls visit(windows) with the windows of adaptive pooling.
+// Calls visit(windows) for adaptive pooling.
 template <class Visit>
 void visit_adaptive(const Geometry& g, Visit&& visit) {
   if (std::min({g.height, g.width, g.out_height, g.out_width}) > 0 && g.height % g.out_height == 0 &&
@@ -361,9 +361,9 @@ void visit_adaptive(const Geometry& g, Visit&& visit) {
                         .small = std::max({g.height, g.width, g.out_height, g.out_width}) <= kSmall});
 }
 
-// Blocks along rows of the result, [.., height, width, channels], with `size` channels a thread. Up to 16
-// rows for each thread, so that what depends on the column alone is computed once for them; fewer where there
-// are not enough blocks to fill a GPU twice.
+// Grid over rows of the result, [.., height, width, channels], with `size` channels per thread. A thread has
+// up to 16 rows, so that values that depend only on the column are computed once; fewer if the blocks do not
+// fill a GPU twice.
 dim3 grid_of(const Tensor& result, int size) {
   constexpr Index kMostRows = 65535, kEnough = kProcessors * 32, kRowsEach = 16;
   const Index rows = result.size(0) * result.size(1);
@@ -372,7 +372,7 @@ dim3 grid_of(const Tensor& result, int size) {
   return {static_cast<unsigned>(along), static_cast<unsigned>(std::min({rows, down, kMostRows}))};
 }
 
-// Calls visit(TypeTag<access>{}) with what suits two images and, where given, positions.
+// Calls visit(TypeTag<access>{}) with the access type for two images and optional positions.
 template <class Visit>
 void visit_access(const Tensor& a, const Tensor& b, const Tensor* where, Visit&& visit) {
   const bool bytes = where == nullptr || where->dtype() == DType::u8;
@@ -416,7 +416,7 @@ void average_backward(const Tensor& dy, const Tensor& dx, const Geometry& g, con
 void CudaBackend::max_pool2d(const Tensor& x, const Tensor& y, const Tensor& where,
                              const Pool2dOptions& options) {
   if (y.numel() == 0) return;
-  ensure(x.dtype() == y.dtype(), "max_pool2d", "{} pools to its own dtype, not {}", to_string(x),
+  ensure(x.dtype() == y.dtype(), "max_pool2d", "input {} and output {} differ in dtype", to_string(x),
          to_string(y));
   check_positions(where);
   const Geometry g = geometry_of(x, y);

@@ -1,8 +1,8 @@
-// Random kernels. Element i uses word i % 4 of Philox block i / 4, whatever the dtype and the thread; the
-// arithmetic is that of core/cpu/kernels/random.cpp, so uniform numbers and masks have the CPU's bits, and
-// normal ones differ at most by what the logarithm, sine and cosine of f64 differ before they are rounded.
+// Random kernels. Element i uses word i % 4 of Philox block i / 4, for any dtype and thread. The arithmetic
+// is that of core/cpu/kernels/random.cpp: uniform numbers and masks have the CPU's bits; normal ones differ
+// at most by the f64 logarithm, sine and cosine before rounding.
 //
-// A thread makes whole blocks and stores 16 bytes at once.
+// A thread computes whole blocks and stores 16 bytes at once.
 #include <cuda_runtime.h>
 
 #include <cmath>
@@ -18,9 +18,9 @@ namespace tandem::cuda {
 
 namespace {
 
-constexpr int kWords = 4;  // of a block
+constexpr int kWords = 4;  // per Philox block
 
-// Elements a thread makes at once: whole blocks, and whole packs of 16 bytes.
+// Elements per thread and iteration: whole Philox blocks, and whole packs of 16 bytes.
 template <class T>
 inline constexpr int kAtOnce = 16 / sizeof(T) > 4 ? 16 / static_cast<int>(sizeof(T)) : kWords;
 
@@ -44,7 +44,7 @@ __device__ __forceinline__ void store_run(const T* values, T* y) {
   }
 }
 
-// The number next to `x` towards `to`. Of the plain name, some compilers see the overload for double alone.
+// nextafter for both types; some compilers resolve the unqualified name to the double overload only.
 __device__ __forceinline__ float next_to(float x, float to) { return ::nextafterf(x, to); }
 __device__ __forceinline__ double next_to(double x, double to) { return ::nextafter(x, to); }
 
@@ -55,15 +55,15 @@ struct Uniform {
   __device__ __forceinline__ void operator()(const kernels::PhiloxBlock& block, C* values) const {
 #pragma unroll
     for (int i = 0; i < kWords; ++i) {
-      // One rounding, as compilers make of the CPU's expression.
+      // One rounding, like the fused multiply-add of the CPU's expression.
       const C value = std::fma(width, static_cast<C>(kernels::unit_float(block.word[i])), from);
-      // Rounding may reach the upper bound, which is excluded.
+      // Rounding may give the upper bound, which is excluded.
       values[i] = value < bound || !(from < bound) ? value : next_to(bound, from);
     }
   }
 };
 
-// Box and Muller: words 0 and 1 of a block make elements 0 and 1, words 2 and 3 the others.
+// Box-Muller: words 0 and 1 of a block give elements 0 and 1, words 2 and 3 the others.
 template <class C>
 struct Normal {
   double mean, stddev;
@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 void check_count(Index count) {
-  ensure(count <= Index{1} << 34, "random", "{} elements exceed the 2^34 of one key", count);
+  ensure(count <= Index{1} << 34, "random", "{} elements exceed the limit of 2^34 per key", count);
 }
 
 template <template <class> class Distribution, class... Parameters>
@@ -129,7 +129,7 @@ void generate(cudaStream_t stream, const RandomKey& key, const Tensor& y, Parame
   });
 }
 
-// An element is kept where its word is at least `threshold`, which is at most 2^32.
+// Keeps an element if its word is at least `threshold`, which is at most 2^32.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     dropout_kernel(RandomKey key, const T* x, T* y, Index count, std::uint64_t threshold,
@@ -170,7 +170,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Any types; a thread handles one block.
+// Any types; a thread processes one Philox block.
 template <class C>
 __global__ void dropout_any_kernel(RandomKey key, const void* x, DType x_dtype, void* y, DType y_dtype,
                                    Index count, std::uint64_t threshold, C scale) {

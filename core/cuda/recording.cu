@@ -1,4 +1,4 @@
-// Recordings: what the stream is asked for, captured as a CUDA graph.
+// Recordings: the stream's work, captured as a CUDA graph.
 #include <cuda_runtime.h>
 
 #include <utility>
@@ -17,7 +17,7 @@ class Graph final : public Recording {
   Graph(cudaGraphExec_t graph, CudaBackend& backend, std::shared_ptr<CachingAllocator> memory)
       : graph_(graph), backend_(backend), memory_(std::move(memory)) {}
   ~Graph() override {
-    cudaStreamSynchronize(backend_.stream());  // its memory may go with it
+    cudaStreamSynchronize(backend_.stream());  // its memory may be freed with it
     cudaGraphExecDestroy(graph_);
     memory_.reset();
     backend_.drop_unused_recording_memory();
@@ -33,9 +33,9 @@ class Graph final : public Recording {
 }  // namespace
 
 std::unique_ptr<Recording> CudaBackend::record(const std::function<void()>& work) {
-  ensure(!recording_, "cuda", "a recording is under way already");
+  ensure(!recording_, "cuda", "a recording is already in progress");
   synchronize();
-  // What the work needs is allocated once more, for recordings alone: give back what is cached.
+  // The recorded work allocates from its own allocator, so cached memory is released first.
   allocator_->trim();
   if (!recording_memory_)
     recording_memory_ = std::make_shared<CachingAllocator>(device_memory(index_), /*keeps_segments=*/true);

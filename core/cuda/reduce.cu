@@ -1,11 +1,10 @@
 // Reductions.
 //
-// Neighbouring axes of one kind are merged first. Where the innermost elements are reduced, a group of lanes
-// or a block walks what belongs to one output (rows_kernel); where they are kept, every thread holds a few
-// neighbouring outputs and walks over rows, so that a warp reads consecutive memory (columns_kernel). Few
-// outputs are cut into parts of a size that depends on the shape only; a second kernel combines these in
-// their order. Threads sum in the compute type and hand over to f64 after a few terms, so that long sums keep
-// their digits.
+// Adjacent axes of one kind are merged. If the innermost elements are reduced, a group of lanes or a block
+// computes one output (rows_kernel). If they are kept, each thread has a few adjacent outputs and iterates
+// over rows, so that a warp reads consecutive memory (columns_kernel). With few outputs, the reduced elements
+// are split into parts whose size depends only on the shape; a second kernel combines the parts in order.
+// Threads sum in the compute type and move to f64 after a few terms, so that long sums stay accurate.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -24,9 +23,9 @@ namespace {
 
 constexpr int kNeverFlush = 1 << 30;
 
-// ---- Kinds of reductions over elements of compute type T
-// A thread adds elements to a Local, which becomes a State for combining between threads. kFlush is how many
-// terms a Local takes. A kind with add_all takes the elements of a pack together.
+// ---- Kinds of reductions over elements of compute type T A thread adds elements to a Local, which is
+// converted to a State for combining between threads. kFlush is the number of terms per Local. Kinds with
+// add_all add all elements of a pack together.
 
 template <class T>
 struct SumOf {
@@ -37,7 +36,7 @@ struct SumOf {
   static constexpr int kFlush = std::is_same_v<T, float> ? 16 : kNeverFlush;
 
   Map map;
-  double divisor;  // 1 unless it is a mean
+  double divisor;  // 1 unless the result is a mean
 
   __device__ __forceinline__ static Local local() { return T(0); }
   __device__ __forceinline__ static State none() { return State(0); }
@@ -58,8 +57,8 @@ struct SumOf {
   }
 };
 
-// A floating product as mantissa · 2^exponent with the mantissa in [½, 1), for partial products leave the
-// range of double where the whole does not. Integers wrap around.
+// A floating product as mantissa · 2^exponent with the mantissa in [½, 1), because partial products can
+// overflow or underflow double where the result does not. Integers wrap around.
 template <class T>
 struct ProductOf {
   struct Scaled {
@@ -112,11 +111,11 @@ struct ProductOf {
   }
 };
 
-// Reverses the order of values: NaN stays NaN.
+// Reverses the order of values; NaN stays NaN.
 template <class T>
 __device__ __forceinline__ T reversed(T x) {
   if constexpr (std::is_integral_v<T>) {
-    return ~x;  // the negative of the lowest integer is none
+    return ~x;  // the lowest integer has no negative
   } else {
     return -x;
   }
@@ -131,7 +130,7 @@ __device__ __forceinline__ T lowest() {
   }
 }
 
-// The largest key; NaN wins. The smallest element has the largest reversed key.
+// The largest key; NaN propagates. The smallest element has the largest reversed key.
 template <class T>
 struct ExtremumOf {
   enum class Key { value, reversed, magnitude };
@@ -142,7 +141,7 @@ struct ExtremumOf {
 
   Key key;
 
-  // Of an empty range the largest magnitude is 0.
+  // The largest magnitude of an empty range is 0.
   __device__ __forceinline__ State none() const { return key == Key::magnitude ? T(0) : lowest<T>(); }
   __device__ __forceinline__ Local local() const { return none(); }
   __device__ __forceinline__ void add(Local& held, T x, Index) const {
@@ -156,7 +155,7 @@ struct ExtremumOf {
   }
 };
 
-// The first position of the largest key; NaN counts as largest.
+// The first position of the largest key; NaN is the largest.
 template <class T>
 struct PositionOf {
   struct Found {
@@ -173,7 +172,7 @@ struct PositionOf {
   __device__ __forceinline__ static bool beats(T a, T b) { return b == b && (a > b || a != a); }
   __device__ __forceinline__ static State none() { return {lowest<T>(), -1}; }
   __device__ __forceinline__ static Local local() { return none(); }
-  // A thread sees ascending positions.
+  // A thread gets positions in ascending order.
   __device__ __forceinline__ void add(Local& held, T x, Index at) const {
     const T key = smallest ? reversed(x) : x;
     const bool better = held.at < 0 || beats(key, held.key);
@@ -240,18 +239,18 @@ struct AxisSet {
   }
 };
 
-// `inner` elements lie together; they are reduced, or are that many outputs.
+// `inner` contiguous elements are either reduced or separate outputs.
 struct Plan {
   AxisSet kept, reduced;
   Index inner = 1;
   bool inner_reduced = true;
-  bool packed = false;  // inner_reduced: runs of several packs each, all on boundaries of 16 bytes
+  bool packed = false;  // inner_reduced: runs of several packs each, all aligned to 16 bytes
 
-  int group = 1;    // rows: threads of an output; columns: threads side by side
-  Index total = 0;  // rows: elements of an output; columns: rows
-  Index part = 0;   // how much of `total` is a part
+  int group = 1;    // rows: threads per output; columns: adjacent threads
+  Index total = 0;  // rows: elements per output; columns: rows
+  Index part = 0;   // share of `total` per part
   Index parts = 1;
-  Index packs = 0, tiles = 0;  // columns: packs of outputs, and blocks to cover them
+  Index packs = 0, tiles = 0;  // columns: packs of outputs, and blocks that cover them
 
   Index outputs() const { return kept.count * (inner_reduced ? 1 : inner); }
 };
@@ -285,7 +284,7 @@ Plan make_plan(const Shape& shape, std::uint32_t axes) {
   return plan;
 }
 
-// `least` is the smallest part that pays, and parts are multiples of `unit`.
+// `least` is the minimum useful part size; parts are multiples of `unit`.
 void cut(Plan& plan, Index blocks, Index least, Index unit) {
   plan.part = std::max<Index>(plan.total, 1);
   if (blocks * 4 > kFullGrid) return;
@@ -300,7 +299,7 @@ void plan_rows(Plan& plan, int width) {
   plan.total = plan.reduced.count * plan.inner;
   const Index steps = ceil_div(plan.total, plan.reduced.rank == 0 || plan.packed ? width : 1);
   const Index outputs = plan.kept.count;
-  // A block an output where it is long, or where outputs are too few to fill the machine with warps.
+  // One block per output if outputs are long, or too few to fill the GPU with warps.
   const bool whole_block = steps >= 1024 || (steps >= 128 && outputs * kWarp < kProcessors * 512);
   plan.group = whole_block ? kThreads : power_of_two_for(ceil_div(steps, 2), kWarp);
   plan.part = std::max<Index>(plan.total, 1);
@@ -316,7 +315,7 @@ void plan_columns(Plan& plan, int width) {
   cut(plan, plan.tiles, Index{kThreads / plan.group} * 16, 1);
 }
 
-// Threads below one another in a block of columns.
+// Rows of threads in a block of columns.
 int rows_of_block(const Plan& plan) { return power_of_two_for(plan.part, kThreads / plan.group); }
 
 // ---- Results
@@ -348,7 +347,7 @@ constexpr bool kJoint = requires {
   &Kind::template add_all<typename Kind::Element, 2>;
 };
 
-// What a thread holds: a chain of additions for each element of a pack, unless they are added together.
+// Accumulators of a thread: one per element of a pack, or one for the whole pack.
 template <class Kind, int kPack>
 struct Held {
   static constexpr int kWidth = kJoint<Kind> ? 1 : kPack;
@@ -372,7 +371,7 @@ struct Held {
   }
 };
 
-// Reduced elements lie together.
+// Reduced elements are contiguous.
 template <class Source, class Kind>
 __global__ void __launch_bounds__(kThreads) rows_kernel(Source x, Kind kind, Plan plan, Output out) {
   await_earlier_work();
@@ -410,7 +409,7 @@ __global__ void __launch_bounds__(kThreads) rows_kernel(Source x, Kind kind, Pla
         int terms = 0;
 #pragma unroll 1
         for (Index i = begin + Index{lane} * width; i < end; i += Index{group} * width) {
-          // 32-bit divisions where they do take several times fewer instructions.
+          // 32-bit divisions take several times fewer instructions.
           const Index run = plan.total <= 0xffffffff
                                 ? static_cast<unsigned>(i) / static_cast<unsigned>(plan.inner)
                                 : i / plan.inner;
@@ -433,7 +432,7 @@ __global__ void __launch_bounds__(kThreads) rows_kernel(Source x, Kind kind, Pla
   }
 }
 
-// Kept elements lie together; kWidth of them are a thread's.
+// Kept elements are contiguous; a thread has kWidth of them.
 template <class Source, int kWidth, class Kind>
 __global__ void __launch_bounds__(kThreads) columns_kernel(Source x, Kind kind, Plan plan, Output out) {
   await_earlier_work();
@@ -499,7 +498,7 @@ __global__ void __launch_bounds__(kThreads) columns_kernel(Source x, Kind kind, 
   }
 }
 
-// The parts of every output, in their order.
+// Combines the parts of every output in order.
 template <class Kind>
 __global__ void __launch_bounds__(kThreads)
     parts_kernel(const typename Kind::State* partial, Kind kind, Index parts, int columns, Output out) {
@@ -517,7 +516,7 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x < columns && output < out.outputs) write(kind, out, 0, output, state);
 }
 
-// ---- Starting them
+// ---- Launches
 
 struct Call {
   const CudaBackend& backend;
@@ -545,7 +544,7 @@ void run_columns(const Call& call, const Source& x, const Kind& kind) {
   Plan plan = call.plan;
   plan_columns(plan, kWidth);
   const Index blocks = plan.tiles * plan.parts;
-  ensure(blocks <= 0x7fffffff, "reduce", "{} is too large", to_string(call.x));
+  ensure(blocks <= 0x7fffffff, "reduce", "{} needs too many blocks", to_string(call.x));
   run_parts(call, plan, kind, [&](const Output& out) {
     launch_early("reduce", columns_kernel<Source, kWidth, Kind>, static_cast<unsigned>(blocks),
                  static_cast<unsigned>(plan.group * rows_of_block(plan)), 0, call.backend.stream(), x, kind,
@@ -572,7 +571,7 @@ void run_with(const Call& call, const Source& x, const Kind& kind) {
   });
 }
 
-// Runs Kind<T> with whichever reader of x gives elements of T.
+// Runs Kind<T> with a reader of x for elements of T.
 template <template <class> class Kind, class T, class... Arguments>
 void run_in(const Call& call, Arguments... arguments) {
   const Kind<T> kind{arguments...};
@@ -591,7 +590,7 @@ void run_in(const Call& call, Arguments... arguments) {
   if constexpr (std::is_same_v<T, double>) {
     if (call.x.dtype() == DType::f64) return run_with(call, Typed<double>{call.x.data<double>()}, kind);
   }
-  // A position is computed in the type of x.
+  // Positions are computed in the type of x.
   if constexpr (!std::is_same_v<Kind<T>, PositionOf<T>> || std::is_integral_v<T>)
     run_with(call, any_of<T>(call.x), kind);
 }
@@ -628,7 +627,8 @@ void reduce_in(Reduction op, const Call& call) {
       if constexpr (!std::is_integral_v<T>) return run_in<LogSumExpOf, T>(call);
       break;
   }
-  throw InternalError("reduce", fmt::format("reduction {} of {}", static_cast<int>(op), to_string(call.x)));
+  throw InternalError(
+      "reduce", fmt::format("reduction {} is not defined for {}", static_cast<int>(op), to_string(call.x)));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Recurrent layers: the lengths of rows on their way to the device.
+// Recurrent layers: copying row lengths to the device.
 #include <algorithm>
 
 #include "core/cuda/capture.h"
@@ -9,7 +9,7 @@ namespace tandem::cuda {
 
 namespace {
 
-constexpr int kLengths = 440;  // of a launch: with the other arguments they stay below 4 KB
+constexpr int kLengths = 440;  // per launch, so that all arguments stay below 4 KB
 
 struct LengthChunk {
   Index count, value[kLengths];

@@ -1,4 +1,4 @@
-// Common parts of recurrent layers' forward and backward on a GPU: sizes, lengths, the steps of a range.
+// Common parts of forward and backward of recurrent layers on a GPU: sizes, lengths, and steps of a range.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,7 +15,7 @@ namespace tandem::cuda {
 
 struct RnnSizes {
   Index steps, rows, inputs, units, outputs, gates;  // T, N, I, H, P and G·H
-  // Elements from row to row of what the products of steps read and write.
+  // Elements between rows of the operands and results of a step's products.
   Index units_row, outputs_row, gates_row;
 
   RnnSizes(const RnnOptions& options, const RnnInputs& in)
@@ -30,7 +30,7 @@ struct RnnSizes {
         gates_row(padded_row(gates)) {}
 };
 
-// The weights that every step multiplies by, copied once a pass where their rows do not lie on 16 bytes.
+// Recurrent weights, copied once per pass if their rows are not aligned to 16 bytes.
 struct RnnStepWeights {
   Tensor hh, hr;  // padded: [G·H,P], and [P,H] or absent
 
@@ -39,7 +39,7 @@ struct RnnStepWeights {
         hr(in.weight_hr.defined() ? padded(backend, in.weight_hr, n.outputs_row, n.units_row) : Tensor()) {}
 };
 
-// When which row is active, for kernels. `of` is null where every row has all steps.
+// Active rows per step, for kernels. `of` is null if every row has all steps.
 struct RowLengths {
   const Index* of;
   Index steps;
@@ -48,30 +48,29 @@ struct RowLengths {
   __device__ __forceinline__ bool active(Index time, Index row) const {
     return of == nullptr || time < of[row];
   }
-  // Whether the row stands before its first step at this one, or takes it now: its states are h0 and c0.
+  // Whether the row's first step is this one or a later one: its states are then h0 and c0.
   __device__ __forceinline__ bool begins(Index time, Index row) const {
     if (!reverse) return time == 0;
     return time >= (of == nullptr ? steps : of[row]) - 1;
   }
 };
 
-// A workspace of [rows, columns] in padded rows, with zeros in the padding.
+// Workspace for [rows, columns] in padded rows, with zeros in the padding.
 inline Tensor padded_workspace(CudaBackend& backend, Index rows, Index columns, DType dtype) {
   const Tensor room = backend.workspace({rows, padded_row(columns)}, dtype);
   if (columns != padded_row(columns)) backend.fill(room, 0.0);
   return room;
 }
 
-// The steps of a layer in the order in which they are computed. Lengths go to the device as arguments of
-// kernels, so nothing waits and no host memory is read later. A recording would keep those of its batch:
-// with lengths the constructor throws VendorError while the stream is captured, which is how callers learn
-// that work cannot be recorded.
+// Steps of a layer in the order of computation. Lengths are passed as kernel arguments, so nothing waits and
+// no host memory is read later. A recording would keep the lengths of its batch: with lengths the constructor
+// throws VendorError during capture, which tells callers that the work cannot be recorded.
 class RnnSteps {
  public:
   RnnSteps(CudaBackend& backend, const RnnOptions& options, const RnnSizes& sizes);
 
   Index time(Index step) const { return reverse_ ? steps_ - 1 - step : step; }
-  // The first in time of the steps [first, last).
+  // The earliest time of steps [first, last).
   Index first_time(Index first, Index last) const { return reverse_ ? steps_ - last : first; }
   bool ragged() const { return lengths_.defined(); }
   bool reverse() const { return reverse_; }
@@ -85,24 +84,24 @@ class RnnSteps {
   Tensor lengths_;  // i64 [N] on the device
 };
 
-// Steps [first, last) of a layer: what forward does, and backward again where it recomputes. The states
-// before them come in, those after them go out.
+// Steps [first, last) of a layer, computed by forward, or by backward when it recomputes. h and c hold the
+// states before the steps on entry and those after them on return.
 struct RnnRange {
   Index first, last;
-  Tensor h, c{};             // padded [N,P] in the dtype of x, [N,H] of the arithmetic type; read and written
-  Tensor y{};                // [T,N,P] or absent
-  Tensor gates{}, states{};  // as host_reserve's but of these steps in the order of time; or absent
-  Tensor segments{};         // [⌈T/kRnnSegment⌉,N,H] or absent: takes c before each segment
+  Tensor h, c{};             // padded [N,P] in the dtype of x, [N,H] in the arithmetic type; read and written
+  Tensor y{};                // [T,N,P], optional
+  Tensor gates{}, states{};  // as in host_reserve, but only these steps in time order; optional
+  Tensor segments{};         // [⌈T/kRnnSegment⌉,N,H], optional: c before each segment
 };
 
 void rnn_steps(CudaBackend& backend, const RnnOptions& options, const RnnInputs& in,
                const RnnStepWeights& weights, const RnnSteps& steps, const RnnRange& range);
 
-// ---- Kernels: a thread has kWidth neighbouring units of a row
+// ---- Kernels: a thread has kWidth adjacent units of a row
 
 inline constexpr int kRnnWidth = 4;
 
-// Whether rows of `width` elements can be taken kRnnWidth at once in all of `tensors`, some of them absent.
+// Whether rows of `width` elements can be accessed kRnnWidth at a time in all defined `tensors`.
 inline bool takes_packs(Index width, std::initializer_list<Tensor> tensors) {
   bool packs = width % kRnnWidth == 0;
   for (const Tensor& t : tensors)
@@ -114,7 +113,7 @@ struct Units {
   Index row, first;  // of its units
 };
 
-// False beyond the last thread of rows·width/kWidth.
+// Returns false for threads beyond rows·width/kWidth.
 template <int kWidth>
 __device__ __forceinline__ bool find_units(Index rows, Index width, Units& units) {
   const Index thread = Index{blockIdx.x} * blockDim.x + threadIdx.x, packs = width / kWidth;
@@ -129,7 +128,7 @@ __device__ __forceinline__ void read(const S* from, ComputeType<S> (&to)[kWidth]
 #pragma unroll
   for (int i = 0; i < kWidth; ++i) to[i] = load(&values.value[i]);
 }
-// Zeros where `from` is null.
+// Reads zeros if `from` is null.
 template <int kWidth, class S>
 __device__ __forceinline__ void read_if(const S* from, Index at, ComputeType<S> (&to)[kWidth]) {
   if (from != nullptr) return read<kWidth>(from + at, to);
@@ -142,7 +141,7 @@ __device__ __forceinline__ void write(S* to, const ComputeType<S> (&from)[kWidth
   Pack<S, kWidth> values;
 #pragma unroll
   for (int i = 0; i < kWidth; ++i) store(&values.value[i], from[i]);
-  // As one word: nvcc stores a pack whose elements it has in registers element by element.
+  // One word, because nvcc stores a pack in registers element by element.
   if constexpr (sizeof(values) <= 16) {
     using Word = MemoryWord<sizeof(values)>;
     __stwb(reinterpret_cast<Word*>(to), __builtin_bit_cast(Word, values));
@@ -156,13 +155,13 @@ __device__ __forceinline__ void write_zeros(S* to) {
   write<kWidth>(to, zeros);
 }
 
-// The data of a tensor that may be absent.
+// The data of a tensor, or null if it is undefined.
 template <class S>
 S* data_or_null(const Tensor& t) {
   return t.defined() ? t.data<S>() : nullptr;
 }
 
-// [N, …] of a step of a tensor [steps, N, …] that may be absent.
+// [N, …] of one step of a tensor [steps, N, …], or undefined.
 inline Tensor step_of(const Tensor& t, Index at) {
   return t.defined() ? t.rows(at, 1).viewed({t.size(1), t.size(2)}) : Tensor();
 }

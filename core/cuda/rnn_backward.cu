@@ -1,7 +1,7 @@
-// Recurrent layers, backward: for each step, from the last to the first, a product of the gates' gradients
-// with the recurrent weights, added to the gradient of h, and a kernel for the cells of all rows; then the
-// products and sums over all steps (core/rnn_gradients.h). The gradients of h and c stay in the arithmetic
-// type. What the products of steps read and write has padded rows, as forward's.
+// Recurrent layers, backward. For each step from last to first, a product of the gate gradients with the
+// recurrent weights is added to the gradient of h, and a kernel computes the cells of all rows. Products and
+// sums over all steps follow (core/rnn_gradients.h). Gradients of h and c stay in the arithmetic type.
+// Operands and results of the step products have padded rows, as in forward.
 #include <algorithm>
 
 #include "core/cuda/rnn.h"
@@ -15,23 +15,23 @@ namespace {
 template <class S, class Cell>
 using StateOf = std::conditional_t<Cell::kCellState, ComputeType<S>, S>;
 
-// One step of all rows; null where absent, which is zeros where it is read.
+// One step of all rows. Pointers may be null, which reads as zeros.
 template <class S>
 struct CellBackward {
   using T = ComputeType<S>;
-  const S* gates;      // [N,G·H], as forward left them
-  const void* states;  // [N,H]: as forward left them (of T for lstm), or y for plain cells
-  const void* before;  // [N,H]: c before the step, of T, or y of the step before
-  const S* h0;         // [N,H]: gru: where rows begin
+  const S* gates;      // [N,G·H], from forward
+  const void* states;  // [N,H]: from forward (of T for lstm), or y for plain cells
+  const void* before;  // [N,H]: c before the step, of T, or y of the previous step
+  const S* h0;         // [N,H]: gru: initial state of rows that begin
   const S* dy;         // [N,H]
-  T* carry;            // [N,H] in rows of h_row: gradient of h, read and left for the step before; absent
-                       // where projected
-  const T* du;         // [N,H] in rows of h_row: gradient of what was projected; else absent
+  T* carry;            // [N,H] in rows of h_row: gradient of h, updated for the previous step; null
+                       // with a projection
+  const T* du;         // [N,H] in rows of h_row: gradient of the projection's input; otherwise null
   T* dc;               // [N,H], read and written
-  S *da, *dq;          // [N,G·H], written; dq of gru alone
-  S* chain;            // [N,G·H] in rows of chain_row: dq (da) once more, for the product; or absent
-  S* u;                // [N,H]: what was projected, written
-  S* began;            // [N,G·H]: takes dq of rows that begin here; or absent
+  S *da, *dq;          // [N,G·H], written; dq only for gru
+  S* chain;            // [N,G·H] in rows of chain_row: another copy of dq (da) for the product; optional
+  S* u;                // [N,H]: input of the projection, written
+  S* began;            // [N,G·H]: receives dq of rows that begin here; optional
   Index rows, units, h_row, chain_row, time;
   RowLengths lengths;
 };
@@ -48,7 +48,7 @@ __device__ __forceinline__ void pass_by(const CellBackward<S>& step, Units units
   }
 }
 
-// The gradient of what the cell gave. What is left of `carry` is for the step before, but for the product.
+// Gradient of the cell's output. `carry` keeps the part for the previous step that bypasses the product.
 template <class S, class Cell, int kWidth>
 __device__ __forceinline__ void take_gradient(const CellBackward<S>& step, Index at, Index at_h,
                                               ComputeType<S> (&dh)[kWidth]) {
@@ -61,7 +61,7 @@ __device__ __forceinline__ void take_gradient(const CellBackward<S>& step, Index
   if constexpr (!Cell::kSeparateQ) write_zeros<kWidth>(step.carry + at_h);
 }
 
-// c, or h of gru, before the step.
+// c before the step, or h for gru.
 template <class S, class Cell, int kWidth>
 __device__ __forceinline__ void read_before(const CellBackward<S>& step, Units units, bool begins,
                                             ComputeType<S> (&before)[kWidth]) {
@@ -125,8 +125,8 @@ __global__ void __launch_bounds__(kThreads) rnn_cell_gradient_kernel(CellBackwar
   }
 }
 
-// Projected: the gradient of h, and once more as the product with the projection reads it, where that is in
-// other rows: those of it and of carry lie `row` elements apart.
+// With projection: computes the gradient of h, and optionally a second copy for the product with the
+// projection. Rows of that copy and of carry are `row` elements apart.
 template <class S, int kWidth>
 __global__ void __launch_bounds__(kThreads)
     rnn_hidden_gradient_kernel(ComputeType<S>* carry, const S* dy, S* dh, S* chain, Index rows, Index outputs,
@@ -150,8 +150,8 @@ __global__ void __launch_bounds__(kThreads)
   if (chain != nullptr) write<kWidth>(chain + at_row, sums);
 }
 
-// h that a step starts from, as the product read it, in rows `row` elements apart: of rows that have begun
-// that of the step before in y, of others h0.
+// The h that the product of a step read, in rows `row` elements apart: y of the previous step for rows that
+// have begun, h0 for others.
 template <class S>
 __global__ void __launch_bounds__(kThreads)
     rnn_restart_kernel(const S* y, const S* h0, S* h, Index rows, Index outputs, Index row, Index time,
@@ -210,13 +210,13 @@ class Backward {
   }
 
  private:
-  // What the steps of a range read of forward, and leave for the products over all of them.
+  // Data of a range of steps: saved by forward, or needed by the products over all steps.
   struct Kept {
     Index first_time;
     Tensor gates, states;
-    Tensor c;           // lstm: before the first step; or absent: zeros
-    Tensor da{}, dq{};  // dq is da but for gru
-    Tensor dh{}, u{};   // projected
+    Tensor c;           // lstm: before the first step; undefined: zeros
+    Tensor da{}, dq{};  // dq equals da except for gru
+    Tensor dh{}, u{};   // with projection
   };
 
   void start(const Tensor& from, const Tensor& to) {
@@ -250,7 +250,7 @@ class Backward {
     write_gradients(backend_, args_, {first, last, kept.da, kept.dq, began, kept.dh, kept.u});
   }
 
-  // Gates and states of a range: as they were kept, or computed anew.
+  // Gates and states of a range, saved by forward or recomputed.
   Kept forward_again(Index first, Index last) {
     const Index count = last - first;
     const Tensor& states = args_.reserve.states;
@@ -281,7 +281,7 @@ class Backward {
     return h;
   }
 
-  // What the step after the current one gives to the gradient of h.
+  // Adds the contribution of the following step to the gradient of h.
   void add_product() {
     backend_.matmul(chain_.defined() ? chain_ : last_dq_, weights_.hh, {}, carry_, {.accumulate = true});
   }
@@ -296,7 +296,7 @@ class Backward {
     backend_.matmul(hidden_chain_.defined() ? hidden_chain_ : dh, weights_.hr, {}, du_, {});
   }
 
-  // c before a step, or y of the step before it.
+  // c before a step, or y of the previous step.
   Tensor state_before(Index step, const Kept& kept) const {
     if (!Cell::kCellState) return y_before(step);
     const Index at = steps_.reverse() ? steps_.time(step) + 1 : steps_.time(step) - 1;
@@ -347,13 +347,13 @@ class Backward {
   const RnnSizes n_;
   const RnnSteps steps_;
   const RnnStepWeights weights_;
-  Tensor carry_;         // of h: padded [N,P]
-  Tensor dc_;            // of c: [N,H]
-  Tensor du_;            // of what is projected: padded [N,H]; or absent
-  Tensor began_;         // dq of the step at which each row began, where rows differ
-  Tensor last_dq_;       // of the last step done
-  Tensor chain_;         // the same in padded rows, where those of last_dq_ do not lie on 16 bytes
-  Tensor hidden_chain_;  // of h, projected, as chain_
+  Tensor carry_;         // gradient of h: padded [N,P]
+  Tensor dc_;            // gradient of c: [N,H]
+  Tensor du_;            // gradient of the projection's input: padded [N,H]; optional
+  Tensor began_;         // dq of the first step of each row, if rows begin at different steps
+  Tensor last_dq_;       // of the last computed step
+  Tensor chain_;         // its copy in padded rows, if last_dq_ is not aligned to 16 bytes
+  Tensor hidden_chain_;  // like chain_, for h with projection
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
-// Recurrent layers, forward: one product for the inputs of all steps, then for each step a product of the
-// hidden state with the recurrent weights and a kernel for the cells of all rows. Both parts of the gates
-// stay in the arithmetic type until the cell adds them: gru needs them apart, and adding in the product would
-// move as many bytes. What the products of steps read and write has padded rows (core/cuda/padding.h), with
-// zeros in the padding.
+// Recurrent layers, forward. One product computes the inputs of all steps; each step then runs a product of
+// the hidden state with the recurrent weights, and a kernel for the cells of all rows. Both contributions to
+// the gates stay in the arithmetic type until the cell adds them: gru needs them separately, and adding them
+// in the product would move as many bytes. Operands and results of the step products have padded rows
+// (core/cuda/padding.h), with zeros in the padding.
 #include <algorithm>
 
 #include "core/cuda/rnn.h"
@@ -12,17 +12,17 @@ namespace tandem::cuda {
 
 namespace {
 
-// One step of all rows; null where absent.
+// One step of all rows; pointers may be null.
 template <class S>
 struct CellForward {
   using T = ComputeType<S>;
-  const T *inputs, *sums;      // [N,G·H]: products of x and of h, the latter in rows of sums_row
+  const T *inputs, *sums;      // [N,G·H]: products of x and of h; sums has rows of sums_row
   const T *bias_ih, *bias_hh;  // [G·H]
-  S* h;                        // [N,H] in rows of h_row, read and written; absent where a projection follows
+  S* h;                        // [N,H] in rows of h_row, read and written; null with a projection
   T* c;                        // [N,H], read and written
   S *y, *gates;                // [N,H], [N,G·H], written
   void* states;                // [N,H] of T (lstm) or S, written
-  S* u;                        // [N,H] in rows of h_row: what is projected
+  S* u;                        // [N,H] in rows of h_row: input of the projection
   Index rows, units, sums_row, h_row, time;
   RowLengths lengths;
 };
@@ -30,7 +30,7 @@ struct CellForward {
 template <class S, class Cell>
 using StateOf = std::conditional_t<Cell::kCellState, ComputeType<S>, S>;
 
-// A row that is not active: it keeps its states and gives zeros.
+// An inactive row keeps its states and outputs zeros.
 template <class S, class Cell, int kWidth>
 __device__ __forceinline__ void pass_by(const CellForward<S>& step, Index at, Index at_h) {
   if (step.y != nullptr) write_zeros<kWidth>(step.y + at);
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(kThreads) rnn_cell_kernel(CellForward<S> step)
   }
 }
 
-// h from its sums where the row is active; y as well. Rows of h and of its sums lie `row` elements apart.
+// Computes h and y of active rows from the sums. Rows of h and of its sums are `row` elements apart.
 template <class S, int kWidth>
 __global__ void __launch_bounds__(kThreads)
     rnn_project_kernel(const ComputeType<S>* sums, S* h, S* y, Index rows, Index outputs, Index row,
@@ -196,7 +196,7 @@ class Forward {
   const RnnRange& range_;
   const Index first_time_;
   Tensor inputs_, sums_;  // [steps of the range,N,G·H], padded [N,G·H]
-  Tensor u_, projected_;  // padded: [N,H] of S and [N,P] of T, where there is a projection
+  Tensor u_, projected_;  // with projection, padded: [N,H] of S and [N,P] of T
 };
 
 }  // namespace
@@ -222,7 +222,7 @@ RnnReserve CudaBackend::rnn(const RnnForward& args) {
   const RnnSteps steps(*this, args.options, n);
   const RnnStepWeights weights(*this, n, args.in);
   const Tensor h = padded(*this, args.h_n, n.rows, n.outputs_row);
-  // The inputs' part of the gates is there for the steps of a range alone.
+  // Input contributions to the gates are computed for one range of steps at a time.
   const Index segment = args.options.recompute ? kRnnSegment : n.steps;
   for (Index first = 0; first < n.steps; first += segment) {
     RnnRange range{

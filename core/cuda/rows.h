@@ -1,8 +1,8 @@
-// Common parts of the kernels over rows (reduce, softmax, cross entropy): reading elements of a known or any
-// type, walking a run of memory in 16-byte steps, and combining what the threads of a group hold.
+// Common parts of row kernels (reduce, softmax, cross entropy): reading elements of a fixed or any type,
+// iterating over a run of memory in 16-byte steps, and combining the values of a group.
 //
-// A group is a power of two of neighbouring lanes of one warp, or a whole block. Everything here depends on
-// shapes and on how addresses lie to 16 bytes, so results have the same bits in every run.
+// A group is a power of two of adjacent lanes of one warp, or a whole block. Behaviour depends only on shapes
+// and on 16-byte alignment of addresses, so results are reproducible bit for bit.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -19,7 +19,7 @@
 
 namespace tandem::cuda {
 
-// What results are computed in before they are rounded.
+// Type of accumulated results before rounding.
 template <class T>
 using Wide = std::conditional_t<std::is_integral_v<T>, Index, double>;
 
@@ -37,21 +37,21 @@ struct Typed {
 
   __device__ __forceinline__ Element at(Index i) const { return load(data + i); }
   __device__ __forceinline__ void put(Index i, Element value) const { store(data + i, value); }
-  // kWidth elements from i on, which must lie on a boundary of 16 bytes.
+  // kWidth elements from i on, aligned to 16 bytes.
   __device__ __forceinline__ Packed fetch(Index i) const {
     return *reinterpret_cast<const Packed*>(data + i);
   }
   __device__ __forceinline__ void put(Index i, const Packed& values) const {
     *reinterpret_cast<Packed*>(data + i) = values;
   }
-  // Elements from i to the next boundary of 16 bytes.
+  // Number of elements from i to the next 16-byte boundary.
   __device__ __forceinline__ int to_boundary(Index i) const {
     const auto address = reinterpret_cast<std::uintptr_t>(data + i);
     return static_cast<int>((0 - address) % 16 / sizeof(S));
   }
 };
 
-// Elements of a type known at run time, converted to and from C one by one.
+// Elements of a type known at run time, converted to and from C one at a time.
 template <class C>
 struct Any {
   using Stored = C;
@@ -74,37 +74,37 @@ Any<C> any_of(const Tensor& x) {
   return {x.raw(), x.dtype()};
 }
 
-// Packs that a thread fetches before it uses the first. Any does without: its time is not that of memory, and
-// every fetch is a switch over types.
+// Packs that a thread loads before it uses the first. Any loads one: it is not memory-bound, and every load
+// switches over types.
 template <class Source>
 inline constexpr int kBatchOf = 4;
 template <class C>
 inline constexpr int kBatchOf<Any<C>> = 1;
 
-// Whether packs of `element`-sized values may be read where every run starts a multiple of `inner` elements
+// Whether packs of `element`-sized values are aligned in runs that start at multiples of `inner` elements
 // from `data`.
 inline bool packs_fit(const void* data, Index inner, std::size_t element) {
   return is_aligned(data) && inner % static_cast<Index>(16 / element) == 0;
 }
 
-// The smallest power of two that is at least n, within [1, most]; `most` is one itself.
+// The smallest power of two that is at least n, within [1, most]; `most` is a power of two.
 constexpr int power_of_two_for(Index n, int most) {
   int result = 1;
   while (result < most && result < n) result *= 2;
   return result;
 }
 
-// Of a power of two.
+// n is a power of two.
 __device__ __forceinline__ int log2_of(int n) { return 31 - __clz(n); }
 
 // ---- Choosing
 
-// Blocks that fill a large GPU once, eight a processor; below a quarter of them a reduction is cut into
-// parts.
+// Blocks that fill a large GPU once, eight per multiprocessor. Reductions with fewer than a quarter are split
+// into parts.
 inline constexpr Index kFullGrid = kProcessors * 8;
 inline constexpr Index kMostBlocks = 1 << 20;
 
-// The type that elements of x are computed in, given what is written.
+// The compute type for elements of x, given the output type.
 inline DType compute_type(DType x, DType y) {
   if (x == DType::f64 || y == DType::f64) return DType::f64;
   if (is_integral(x) && is_integral(y)) return DType::i64;
@@ -123,12 +123,11 @@ void with_compute_type(DType x, DType y, const Visitor& visit) {
   }
 }
 
-// ---- Walking a run
+// ---- Iterating over a run
 
-// The elements [begin, end) from `base` on, shared by the lanes of a group (a power of two): single ones up
-// to a boundary of 16 bytes, then packs, then single ones. Calls one(i) or pack(i, values) with the position
-// of the (first) element, in ascending order for each lane, and every kFlush packs, as well as at the end,
-// flush().
+// Divides elements [begin, end) after `base` among the lanes of a group (a power of two): single elements up
+// to a 16-byte boundary, then packs, then single elements. Calls one(i) or pack(i, values) with the position
+// of the (first) element, in ascending order per lane, and flush() every kFlush packs and at the end.
 template <int kFlush, class Source, class One, class Packs, class Flush>
 __device__ __forceinline__ void walk_run(const Source& x, Index base, Index begin, Index end, int lane,
                                          int group, const One& one, const Packs& pack, const Flush& flush) {
@@ -172,7 +171,7 @@ __device__ __forceinline__ void walk_run(const Source& x, Index base, Index begi
 
 // ---- Combining within a group
 
-// A value of any trivially copyable type of whole words from another lane.
+// The value of another lane, of any trivially copyable type of whole words.
 template <class T>
 __device__ __forceinline__ T shuffle_xor(T value, int distance) {
   static_assert(sizeof(T) % 4 == 0);
@@ -184,8 +183,8 @@ __device__ __forceinline__ T shuffle_xor(T value, int distance) {
   return value;
 }
 
-// `combine(a, b)` over the lanes of a group; lane 0 of the group holds the result. All threads of the block
-// take part; `shared` is room for one value a warp and may be used again after the call.
+// `combine(a, b)` over the lanes of a group; lane 0 of the group gets the result. All threads of the block
+// must call it; `shared` holds one value per warp and may be reused after the call.
 template <class State, class Combine>
 __device__ __forceinline__ State group_reduce(State state, int group, State* shared, const Combine& combine) {
 #pragma unroll 1
@@ -197,8 +196,8 @@ __device__ __forceinline__ State group_reduce(State state, int group, State* sha
   __syncthreads();
   if (warp == 0) {
     state = shared[lane < warps ? lane : 0];
-    // Lanes from `warps` on repeat the first; they reach lane 0 only where the number of warps is no power of
-    // two, so they are masked.
+    // Lanes from `warps` on repeat the first ones. They would reach lane 0 only if the number of warps is not
+    // a power of two, so they are masked.
 #pragma unroll 1
     for (int distance = power_of_two_for(warps, kWarp) / 2; distance > 0; distance /= 2) {
       const State other = shuffle_xor(state, distance);
@@ -209,7 +208,7 @@ __device__ __forceinline__ State group_reduce(State state, int group, State* sha
   return state;
 }
 
-// The same, and every thread of the group receives the result.
+// The same, with the result in every thread of the group.
 template <class State, class Combine>
 __device__ __forceinline__ State group_reduce_all(State state, int group, State* shared,
                                                   const Combine& combine) {
@@ -230,8 +229,8 @@ __device__ __forceinline__ State group_reduce_all(State state, int group, State*
   return state;
 }
 
-// Over the rows of a block of `columns` neighbouring threads a row, both powers of two: the thread of row 0
-// receives what its column holds. `shared` is room for kValues values of every thread.
+// Reduction over the rows of a block with `columns` adjacent threads per row, both powers of two; the thread
+// in row 0 gets the result of its column. `shared` holds kValues values per thread.
 template <int kValues, class State, class Combine>
 __device__ __forceinline__ void column_reduce(State* states, int columns, State* shared,
                                               const Combine& combine) {
@@ -250,19 +249,19 @@ __device__ __forceinline__ void column_reduce(State* states, int columns, State*
       }
     }
   }
-  // Row 0 reads what it has written itself.
+  // Row 0 reads only values that it has written itself.
 #pragma unroll
   for (int v = 0; v < kValues; ++v) states[v] = shared[v * blockDim.x + threadIdx.x];
 }
 
 // ---- Exponentials
 
-// e^x for results that are stored as S. What 16 bits keep is not touched by a relative error of |x|·2^-23,
-// and 16-bit data come so fast that the exact function would be what limits.
+// e^x for results stored as S. A relative error of |x|·2^-23 does not affect 16-bit results, for which the
+// exact function would be the bottleneck.
 template <class S>
 __device__ __forceinline__ ComputeType<S> exp_for(ComputeType<S> x) {
   if constexpr (is_half_v<S>) {
-    // As __expf but with subnormal results as 0, which halves the number of instructions.
+    // Like __expf, but subnormal results are 0, which halves the number of instructions.
 #if defined(__CUDA_ARCH__)
     float result;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x * 1.44269504f));
@@ -275,12 +274,12 @@ __device__ __forceinline__ ComputeType<S> exp_for(ComputeType<S> x) {
   }
 }
 
-// The larger one; of a NaN and a number the number.
+// Maximum that ignores a NaN beside a number.
 __device__ __forceinline__ float larger(float a, float b) { return ::fmaxf(a, b); }
 __device__ __forceinline__ double larger(double a, double b) { return ::fmax(a, b); }
 
-// Σ e^x = sum · e^top, where top is the largest element that is no NaN; a NaN makes the sum NaN. Where top is
-// infinite the sum is only such that top + log(sum) is right.
+// Σ e^x = sum · e^top, where top is the largest element that is not NaN; a NaN makes the sum NaN. If top is
+// infinite, only top + log(sum) is defined.
 template <class T>
 struct ExpSum {
   T top, sum;
@@ -295,14 +294,14 @@ struct ExpSum {
     top = higher ? x : top;
   }
 
-  // Several that are stored as S: one exponential for each, and one more in all. The error that exp_for
-  // leaves in a term shrinks with the term.
+  // Adds several values stored as S with one exponential each and one more in all. The error of exp_for in a
+  // term shrinks with the term.
   template <class S, int kCount>
   __device__ __forceinline__ void add_all(const T (&x)[kCount]) {
     T high = top;
 #pragma unroll
     for (int i = 0; i < kCount; ++i) high = larger(x[i], high);
-    const T base = high - high == T(0) ? high : T(0);  // of infinities there is no difference
+    const T base = high - high == T(0) ? high : T(0);  // the difference of infinities is NaN
     T more = 0;
 #pragma unroll
     for (int i = 0; i < kCount; ++i) more += exp_for<S>(x[i] - base);

@@ -24,12 +24,12 @@ float Event::milliseconds_since(const Event& start) const {
 
 namespace {
 
-// Runs between two events, and how often that is measured; the shortest counts. A candidate that takes
-// kHopeless times as long as the best is measured once.
+// Runs per measurement, and measurements per candidate, of which the shortest counts. A candidate kHopeless
+// times as slow as the best is measured once.
 constexpr int kRuns = 3, kRounds = 3;
 constexpr float kHopeless = 1.3f;
-// A candidate whose first run takes kFarBehind times as long has no second one; in less than kLongRun
-// milliseconds it may have been its code's way to the device.
+// A candidate whose first run is kFarBehind times as slow has no second run. Below kLongRun milliseconds the
+// first run may have included loading its code.
 constexpr float kFarBehind = 4.0f, kLongRun = 20.0f;
 
 }  // namespace
@@ -47,7 +47,7 @@ Stopwatch::Stopwatch(CudaBackend& backend, std::int64_t bytes) : backend_(backen
 
 std::optional<float> Stopwatch::time(const std::function<bool()>& work, std::optional<float> to_beat) try {
   return measured(work, to_beat);
-} catch (const VendorError&) {  // such as no room for its workspace
+} catch (const VendorError&) {  // e.g. no memory for its workspace
   return {};
 }
 

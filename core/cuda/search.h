@@ -1,5 +1,4 @@
-// Search for the fastest of several algorithms: candidates are built side by side, then timed one after the
-// other.
+// Search for the fastest of several algorithms: candidates are built in parallel, then timed one by one.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -22,7 +21,7 @@ namespace tandem::cuda {
 
 class CudaBackend;
 
-// Of one problem: no candidate is begun to be timed later.
+// Time limit per problem for starting to time candidates.
 inline constexpr std::chrono::milliseconds kTimingPatience{300};
 
 class Event {
@@ -33,7 +32,7 @@ class Event {
   Event& operator=(const Event&) = delete;
 
   void record(cudaStream_t stream);
-  // Waits for both.
+  // Synchronises with both events.
   float milliseconds_since(const Event& start) const;
 
  private:
@@ -43,12 +42,12 @@ class Event {
 // Times work on a backend's stream, which must not be captured.
 class Stopwatch {
  public:
-  // Of work that reads and writes `bytes`. Where the second cache could hold them, it is filled with
-  // something else before every run, as the rest of a step does; if there is memory for that.
+  // For work that reads and writes `bytes`. If L2 could hold them, it is flushed before every run, as the
+  // rest of a step would do, if there is enough memory.
   Stopwatch(CudaBackend& backend, std::int64_t bytes);
 
-  // Milliseconds of one run of `work`, which says whether it could be done; nullopt when it cannot be done
-  // here. What is far behind `to_beat` is measured less often.
+  // Milliseconds of one run of `work`, which returns whether it succeeded; nullopt if it cannot run. Work far
+  // slower than `to_beat` is measured less often.
   std::optional<float> time(const std::function<bool()>& work, std::optional<float> to_beat = {});
 
  private:
@@ -57,22 +56,22 @@ class Stopwatch {
 
   CudaBackend& backend_;
   Event start_, end_;
-  Tensor elsewhere_;  // fills the cache; absent where it need not be
+  Tensor elsewhere_;  // flushes the cache; undefined if not needed
 };
 
-// Which of several algorithms a problem, a line of the backend's table, is to be computed by: the one the
-// table names, or else the fastest on the data at hand, which the table is told. `run` puts one on the stream
-// and says whether it could; `bytes` as of a Stopwatch.
+// Chooses an algorithm for a problem, a key of the algorithm table: the table's entry, or else the fastest on
+// the actual data, which is added to the table. `run` enqueues an algorithm and returns whether it succeeded;
+// `bytes` as for Stopwatch.
 std::size_t choose_algorithm(CudaBackend& backend, const std::string& problem,
                              std::span<const std::string> names, std::int64_t bytes,
                              const std::function<bool(std::size_t)>& run);
 
-// So many threads build candidates where a processor has as many cores.
+// Maximum number of threads that build candidates, if the CPU has as many cores.
 int building_threads();
 
-// Builds about `most` of the candidates that are numbered in `order`, in that order, on several threads:
-// build(number, thread) gives one, or nothing. None is begun after `patience`; what has begun is waited for.
-// In their order, without those that could not be built.
+// Builds about `most` of the candidates in `order` on several threads; build(number, thread) returns a
+// candidate or null. No build starts after `patience`; running builds are awaited. Returns the candidates in
+// order, without failures.
 template <class Candidate, class Build>
 std::vector<std::unique_ptr<Candidate>> built_at_once(std::span<const std::int64_t> order, std::size_t most,
                                                       std::chrono::milliseconds patience, int threads,
@@ -86,7 +85,7 @@ std::vector<std::unique_ptr<Candidate>> built_at_once(std::span<const std::int64
       if (at >= order.size()) return;
       try {
         all[at] = build(order[at], thread);
-      } catch (const std::exception&) {  // a candidate less
+      } catch (const std::exception&) {  // the candidate is skipped
       }
       if (all[at]) ++built;
     }

@@ -1,13 +1,15 @@
-// Strided copies: permutations, slices, padding, concatenation, broadcasting and flips are all one function.
+// Strided copies. One function implements permutations, slices, padding, concatenation, broadcasting and
+// flips.
 //
 // A copy is planned as on the CPU: extents of 1 are dropped, axes are sorted so that the innermost one writes
-// consecutive elements, and neighbours that are contiguous on both sides merge. Then it is one of
-//   a copy of memory            everything merged into one run
-//   runs                        both sides consecutive along the innermost axis: units of up to 16 bytes
-//   a transposition             another axis is the consecutive one of x: tiles through shared memory
-//   assembled packs             y consecutive, x in any steps (broadcasts, flips): 16 bytes written at once
-//   single elements             the rest
-// Accumulating copies of one floating type take the same ways; mixed types go element by element.
+// consecutive elements, and axes contiguous on both sides merge. The result is one of
+//   memory copy       everything merged into one run
+//   runs              both sides contiguous along the innermost axis: units of up to 16 bytes
+//   transposition     x is contiguous along another axis: tiles in shared memory
+//   assembled packs   y contiguous, any strides in x (broadcasts, flips): 16-byte stores
+//   single elements   otherwise
+// Accumulating copies of one floating type use the same kernels; mixed types are processed element by
+// element.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -72,7 +74,7 @@ Plan make_plan(const StridedView& from, const StridedView& to, const Shape& exte
   return plan;
 }
 
-// What a kernel needs of a plan; axis 0 is the innermost.
+// Kernel arguments of a plan; axis 0 is the innermost.
 template <class Int>
 struct Walk {
   int rank = 0;
@@ -80,7 +82,7 @@ struct Walk {
   Divider<Int> extent[kMaxRank];
   Index from[kMaxRank], to[kMaxRank];
 
-  // Adds the offsets of N units, axis by axis, so that an axis is read once for all; the units are used up.
+  // Adds the offsets of N units axis by axis, so that an axis is read once for all; `units` is overwritten.
   template <int N>
   __device__ __forceinline__ void locate(Int (&units)[N], Index (&from_offsets)[N],
                                          Index (&to_offsets)[N]) const {
@@ -128,7 +130,7 @@ Walk<Int> walk_of(const Plan& plan) {
   return walk;
 }
 
-// Calls visit(Walk<…>) with 32-bit positions where they suffice.
+// Calls visit(Walk<…>) with 32-bit positions if they suffice.
 template <class Visitor>
 void visit_walk(const Plan& plan, Visitor&& visit) {
   if (plan.count() < Index{1} << 31) {
@@ -138,7 +140,7 @@ void visit_walk(const Plan& plan, Visitor&& visit) {
   }
 }
 
-// Whether all strides but the innermost axis's own are multiples of `width`, and its extent too.
+// Whether all strides, except the innermost, and the innermost extent are multiples of `width`.
 bool divides(const Plan& plan, Index width, bool from, bool to) {
   for (int i = 0; i < plan.rank - 1; ++i) {
     if (from && plan.axes[i].from % width != 0) return false;
@@ -147,7 +149,7 @@ bool divides(const Plan& plan, Index width, bool from, bool to) {
   return plan.inner().extent % width == 0;
 }
 
-// ---- What is done with the elements
+// ---- Operations on the elements
 
 template <class Unit>
 struct Move {
@@ -168,7 +170,7 @@ struct Add {
 
 // ---- Kernels
 
-// Loads of a thread that are under way at the same time.
+// Loads in flight per thread.
 constexpr int kBatch = 4;
 
 template <class Int>
@@ -200,7 +202,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// A unit is a pack of y, which its elements reach by `step` in x.
+// A unit is a pack of y, whose elements are `step` apart in x.
 template <class T, class Int>
 __global__ void __launch_bounds__(kThreads)
     assemble_kernel(const T* __restrict__ x, T* __restrict__ y, const Walk<Int> walk, Index x_step) {
@@ -238,7 +240,7 @@ __global__ void add_any_kernel(const void* x, DType x_dtype, Index x_offset, voi
 
 // ---- Transpositions
 
-// A plane whose rows are consecutive in x and whose columns are consecutive in y, and the axes around it.
+// A plane with rows contiguous in x and columns contiguous in y, and the outer axes.
 struct Plane {
   std::uint32_t rows = 0, columns = 0, tiles = 0;
   Index column_from = 0, row_to = 0;                // the other strides
@@ -248,8 +250,8 @@ struct Plane {
 
 constexpr int tile_of(int pack) { return pack > 4 ? 8 * pack : 32; }
 
-// Blocks of tile × tile elements; packs of `kPack` elements are read along the rows and written along the
-// columns. In shared memory a line takes an odd number of words, so that both ways use all banks.
+// Blocks of tile × tile elements; packs of `kPack` elements are read along rows and written along columns. A
+// line of shared memory has an odd number of words, which avoids bank conflicts in both directions.
 template <class Op, class T, int kPack>
 __global__ void __launch_bounds__(kThreads)
     transpose_kernel(const T* __restrict__ x, T* __restrict__ y, const Plane plane) {
@@ -277,7 +279,7 @@ __global__ void __launch_bounds__(kThreads)
       if (row < plane.rows && column < plane.columns)
         held[turn] = *reinterpret_cast<const Values*>(x + from + row + column * plane.column_from);
     }
-    __syncthreads();  // the tile before has been read
+    __syncthreads();  // the previous tile has been read
 #pragma unroll
     for (int turn = 0; turn < kTurns; ++turn) {
       const int i = turn * kThreads + static_cast<int>(threadIdx.x);
@@ -299,10 +301,10 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Below this extent of either axis a tile would be mostly empty, and the caches serve as well.
+// Below this extent of either axis tiles would be mostly empty, and the caches suffice.
 constexpr Index kLeastTransposed = 16;
 
-// The plan as a plane in tiles of packs of `pack` elements, where it is a transposition.
+// The plan as a plane in tiles of packs of `pack` elements, if it is a transposition.
 std::optional<Plane> plane_of(const Plan& plan, int pack) {
   const Axis& column = plan.inner();
   if (plan.rank < 2 || column.to != 1 || column.extent < kLeastTransposed) return {};
@@ -338,11 +340,11 @@ std::optional<Plane> plane_of(const Plan& plan, int pack) {
   return plane;
 }
 
-// Op<N> says what is done with N elements of T.
+// Op<N> processes N elements of T.
 template <class T, template <int> class Op>
 bool transpose(const Plan& plan, const T* x, T* y, cudaStream_t stream) {
   constexpr int kPack = 16 / sizeof(T) < 8 ? 16 / static_cast<int>(sizeof(T)) : 8;
-  // Enough blocks to fill the device several times over; a block goes on to further tiles.
+  // Enough blocks to fill the device several times; a block processes several tiles.
   const auto blocks = [](const Plane& plane) { return std::min<unsigned>(plane.tiles, kProcessors * 32); };
   if (is_aligned(x, kPack * sizeof(T)) && is_aligned(y, kPack * sizeof(T))) {
     if (const auto plane = plane_of(plan, kPack)) {
@@ -371,7 +373,7 @@ struct AddOf {
 
 // ---- Choosing
 
-// Copies units of `width` elements each; x and y point at the first element.
+// Copies units of `width` elements; x and y point at the first element.
 template <class Op>
 void run_copy(Plan plan, Index width, const void* x, void* y, cudaStream_t stream) {
   if (width > 1) {
@@ -388,7 +390,7 @@ void run_copy(Plan plan, Index width, const void* x, void* y, cudaStream_t strea
   });
 }
 
-// Units of kBytes bytes, or of the next smaller size that fits.
+// Uses units of kBytes bytes, or of the next smaller size that fits.
 template <std::size_t kBytes, std::size_t kElement>
 void copy_runs(const Plan& plan, const void* x, void* y, cudaStream_t stream) {
   constexpr Index kWidth = kBytes / kElement;
@@ -399,7 +401,7 @@ void copy_runs(const Plan& plan, const void* x, void* y, cudaStream_t stream) {
   run_copy<Move<MemoryWord<kBytes>>>(plan, kWidth, x, y, stream);
 }
 
-// T is an unsigned integer of the element's size.
+// T is an unsigned integer of the element size.
 template <class T>
 void copy_elements(const Plan& plan, const Tensor& from, const Tensor& to, cudaStream_t stream) {
   const T* x = static_cast<const T*>(from.raw()) + plan.from;
@@ -423,7 +425,7 @@ void copy_elements(const Plan& plan, const Tensor& from, const Tensor& to, cudaS
   run_copy<Move<T>>(plan, 1, x, y, stream);
 }
 
-// One floating type on both sides.
+// Both sides have the same floating type.
 template <class T>
 void add_elements(const Plan& plan, const Tensor& from, const Tensor& to, cudaStream_t stream) {
   constexpr int kWidth = Pack<T>::kSize;
@@ -466,7 +468,8 @@ void CudaBackend::strided_copy(const Tensor& x, const StridedView& from, const T
   if (extents.numel() == 0) return;
   const Plan plan = make_plan(from, to, extents);
   if (accumulate) return accumulate_into(plan, x, y, stream_);
-  ensure(x.dtype() == y.dtype(), "strided_copy", "copies {} into {}", name_of(x.dtype()), name_of(y.dtype()));
+  ensure(x.dtype() == y.dtype(), "strided_copy", "source {} and destination {} differ in dtype",
+         name_of(x.dtype()), name_of(y.dtype()));
   switch (size_of(y.dtype())) {
     case 1:
       return copy_elements<std::uint8_t>(plan, x, y, stream_);

@@ -1,9 +1,9 @@
 // Resizing of channels-last images, with the coordinates of core/cpu/kernels/shape_resize.cpp.
 //
-// A first kernel writes where every output row and column reads (its taps) and, for backward, which outputs
-// read every input row and column: the source positions ascend with the output's, so the readers are a range.
-// Then one thread makes one pack of channels of one pixel. Backward gathers the readers of a pixel in
-// ascending order, as the CPU adds them: no atomics, the same bits in every run.
+// A first kernel computes the taps of every output row and column and, for backward, the outputs that read
+// every input row and column: source positions are monotonic, so these readers form a range. Then one thread
+// computes one pack of channels of one pixel. Backward sums over the readers of a pixel in ascending order,
+// like the CPU: no atomics, reproducible bits.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ struct alignas(16) Tap {
   C weight = 0;
 };
 
-// The outputs [first, last) read an input position.
+// Outputs [first, last) read an input position.
 struct Readers {
   std::int32_t first, last;
 };
@@ -34,10 +34,10 @@ struct Scaling {
   Index in, out;
   ResizeMode mode;
   bool align_corners;
-  double scale;  // 0: the ratio of the extents
+  double scale;  // 0: ratio of the extents
 };
 
-// Pixels of the image for one of the result.
+// Input pixels per output pixel.
 template <class C>
 __device__ C ratio_of(const Scaling& s) {
   return s.scale > 0.0 ? static_cast<C>(1.0 / s.scale) : static_cast<C>(s.in) / static_cast<C>(s.out);
@@ -69,7 +69,7 @@ __device__ Tap<C> tap_of(const Scaling& s, Index i) {
 
 template <class C>
 __device__ Readers readers_of(const Scaling& s, Index position) {
-  // The first output for which `reads` does not hold; it holds for a leading range.
+  // The first output for which `holds` is false; it is true for a leading range.
   const auto partition = [&](const auto& holds) {
     Index low = 0, high = s.out;
     while (low < high) {
@@ -138,12 +138,12 @@ struct AnyElements {
   }
 };
 
-// Of the images; `channels` counts elements, `units` the packs of a pixel.
+// Extents of the images; `channels` counts elements, `units` packs per pixel.
 struct Extents {
   Index images, in_height, in_width, out_height, out_width, channels, units;
 };
 
-// Which pack of which pixel a thread makes. Int is 32-bit where the extents allow.
+// The pack and pixel of a thread. Int is 32-bit if the extents allow.
 template <class Int>
 struct Place {
   Int image, row, column, channel;
@@ -209,7 +209,7 @@ __global__ void __launch_bounds__(kThreads)
       for (int j = columns.first; j < columns.last; ++j) {
         const Tap<C> h = tables.taps[e.out_height + j];
         const bool near = h.near == column, far = h.far == column && h.weight != C(0);
-        if (!near && !far) continue;  // a gradient that is not finite must not meet a weight of zero
+        if (!near && !far) continue;  // a non-finite gradient times a zero weight would be NaN
         C gradient[kWidth];
         dy.get((line + j) * e.channels + static_cast<Index>(place.channel), gradient);
         if (near) {

@@ -1,9 +1,9 @@
-// Softmax and its logarithm, forward and backward.
+// Softmax and log-softmax, forward and backward.
 //
-// Along the last axis a group of lanes or a block holds a whole row in registers, so that memory is read and
-// written once; rows too long for that, other axes, f64 and mixed types take the strided kernels, which read
-// twice (the second time mostly from cache): the first pass finds maximum and sum of exponentials together.
-// A NaN, or a row whose maximum is infinite, gives NaN throughout.
+// Along the last axis, a group of lanes or a block has a whole row in registers, so that memory is read and
+// written once. Longer rows, other axes, f64 and mixed types use the strided kernels, which read twice (the
+// second time mostly from cache); their first pass computes maximum and sum of exponentials together. A NaN
+// or an infinite maximum gives NaN in the whole row.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -31,9 +31,9 @@ struct Larger {
 
 // ---- Rows in registers
 
-constexpr int kForwardThreads = 1024, kBackwardThreads = 512;  // of the longest rows
+constexpr int kForwardThreads = 1024, kBackwardThreads = 512;  // for the longest rows
 
-// How a row of `width` elements lies in the registers of a group: `held` elements a thread.
+// Layout of a row of `width` elements in a group's registers: `held` elements per thread.
 struct Layout {
   int held = 0;  // 0: too long
   int group = 1;
@@ -55,7 +55,7 @@ Layout layout_of(Index width, int pack, int most_threads) {
   return {};
 }
 
-// The elements of a row that a thread holds: packs lane, lane + group, …
+// The elements of a row in one thread: packs lane, lane + group, …
 template <class S, int kWidth, int kHeld>
 struct RowSlice {
   using C = ComputeType<S>;
@@ -66,7 +66,7 @@ struct RowSlice {
 
   __device__ __forceinline__ bool has(int k) const { return k * group + lane < packs; }
 
-  // `outside` stands where the row has ended.
+  // Elements beyond the row are set to `outside`.
   __device__ __forceinline__ void read(const S* row, C outside, C* held) const {
     Values values[kPacks];
 #pragma unroll
@@ -144,8 +144,8 @@ __global__ void __launch_bounds__(kBackwardThreads)
 
 // ---- Any axis
 
-// Vectors of `extent` elements `inner` apart; `columns` neighbouring threads have a vector each, and the rows
-// of the block share them.
+// Vectors of `extent` elements, `inner` apart. `columns` adjacent threads have one vector each, divided among
+// the rows of the block.
 struct Strided {
   Index outer, extent, inner;
   int columns = 1, rows = 1;
@@ -157,7 +157,7 @@ struct Strided {
   __device__ __forceinline__ Index vector() const {
     return Index{blockIdx.x} * columns + static_cast<int>(threadIdx.x) % columns;
   }
-  // Where a vector begins.
+  // Offset of the first element of a vector.
   __device__ __forceinline__ Index base(Index vector) const {
     const Index group = vector / inner;
     return group * extent * inner + (vector - group * inner);
@@ -174,12 +174,12 @@ Strided strided_of(const Tensor& x, int axis) {
     s.columns = power_of_two_for(s.vectors(), shared ? kWarp : kThreads);
     s.rows = power_of_two_for(s.extent, kThreads / s.columns);
   }
-  ensure(ceil_div(s.vectors(), s.columns) <= 0x7fffffff, "softmax", "{} is too large", to_string(x));
+  ensure(ceil_div(s.vectors(), s.columns) <= 0x7fffffff, "softmax", "{} needs too many blocks", to_string(x));
   return s;
 }
 
-// Calls visit(offset, fetch(offset)) for the elements of a thread's part of a vector; several are fetched
-// before the first is visited, which may overwrite it.
+// Calls visit(offset, fetch(offset)) for a thread's elements of a vector. Several elements are fetched before
+// the first visit, which may overwrite them.
 template <int kBatch, class Fetch, class Visit>
 __device__ __forceinline__ void over_elements(const Strided& s, Index base, const Fetch& fetch,
                                               const Visit& visit) {
@@ -197,11 +197,11 @@ __device__ __forceinline__ void over_elements(const Strided& s, Index base, cons
   for (; left > 0; --left, at += step) visit(at, fetch(at));
 }
 
-// Reading any type takes so many instructions that fewer in flight suffice.
+// Reads of any type take so many instructions that fewer in flight suffice.
 template <class Elements>
 constexpr int kBatch = Elements::kWidth > 1 ? 8 : 2;
 
-// Over the rows of the block; every thread receives the result of its column.
+// Reduction over the rows of the block; every thread gets the result of its column.
 template <class State, class Combine>
 __device__ __forceinline__ State over_rows(State state, const Strided& s, State* shared,
                                            const Combine& combine) {
@@ -225,14 +225,14 @@ __global__ void __launch_bounds__(kThreads) softmax_strided(Elements x, Elements
   if (!valid) return;
   const C top = held.top;
   C scale = log ? math::log(held.sum) : C(1) / held.sum;
-  if (top - top != C(0)) scale = std::numeric_limits<C>::quiet_NaN();  // infinite
+  if (top - top != C(0)) scale = std::numeric_limits<C>::quiet_NaN();  // infinite maximum
   over_elements<kBatch<Elements>>(s, base, fetch, [&](Index at, C value) {
     const C shifted = value - top;
     y.put(at, log ? shifted - scale : math::exp(shifted) * scale);
   });
 }
 
-// dx may be dy: a thread writes what it alone has read.
+// dx may be dy, because each thread reads only the elements that it writes.
 template <class Elements>
 __global__ void __launch_bounds__(kThreads)
     softmax_backward_strided(Elements y, Elements dy, Elements dx, Strided s, bool log) {
@@ -270,7 +270,7 @@ void visit_held(int held, const Visitor& visit) {
   visit(std::integral_constant<int, 32>{});
 }
 
-// Calls visit(TypeTag<S>{}) where all tensors have that type and it is f32, f16 or bf16; false otherwise.
+// Calls visit(TypeTag<S>{}) if all tensors are f32, all f16, or all bf16; returns false otherwise.
 template <class Visitor, class... Tensors>
 bool visit_common(const Visitor& visit, const Tensor& x, const Tensors&... others) {
   if (!all_of_type(x.dtype(), others...)) return false;

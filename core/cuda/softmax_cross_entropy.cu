@@ -1,11 +1,10 @@
-// Cross entropy of logits against classes, fused with its softmax. With w the class weights, W their sum, ε
-// the label smoothing, C the number of classes and t the target, a row's loss is (the formulas of PyTorch's
-// cross_entropy)
+// Cross entropy of logits and class indices, fused with softmax. With class weights w, their sum W, label
+// smoothing ε, C classes and target t, the loss of a row is that of PyTorch's cross_entropy:
 //   (1-ε)·w[t]·(lse - x[t]) + ε/C · Σ_c w[c]·(lse - x[c]).
 //
-// Forward reads the logits once, for the maximum and the sum of exponentials together; label smoothing reads
-// the row again, from cache. Backward knows lse and is elementwise: one read and one write. A group of lanes,
-// or a block, has a row of the one and a piece of a row of the other.
+// Forward reads the logits once and computes maximum and sum of exponentials together; label smoothing reads
+// the row again from cache. Backward knows lse and is elementwise: one read and one write. A group of lanes
+// or a block has a row in forward, and a piece of a row in backward.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -27,7 +26,7 @@ namespace {
 constexpr int kNeverFlush = 1 << 30;
 constexpr int kMostThreads = 512;
 
-// Class weights; all one where there are none.
+// Class weights; all 1 if null.
 template <class C>
 struct Weights {
   const void* data = nullptr;
@@ -61,7 +60,7 @@ __global__ void __launch_bounds__(kMostThreads)
     const Index row = first + (static_cast<int>(threadIdx.x) >> shift), base = row * classes;
     const Index target = row < rows ? targets[row] : -1;
     const bool ignored = targets.ignores(target), counts = !ignored && target >= 0 && target < classes;
-    const Index end = counts && row < rows ? classes : 0;  // an empty row where there is nothing to read
+    const Index end = counts && row < rows ? classes : 0;  // an empty row if there is nothing to read
     const auto nothing = [] {};
     ExpSum<C> held = ExpSum<C>::none();
     walk_run<kNeverFlush>(
@@ -75,7 +74,7 @@ __global__ void __launch_bounds__(kMostThreads)
         nothing);
     const ExpSum<C> all = group_reduce_all(held, group, shared_sums, JoinSums{});
     const C top = all.top;
-    // A maximum that is infinite gives NaN, as the difference from it does.
+    // An infinite maximum gives NaN, since its difference from itself is NaN.
     const C log_sum = top - top == C(0) ? math::log(all.sum) : std::numeric_limits<C>::quiet_NaN();
     C rest = 0;
     if (smoothing > C(0)) {
@@ -103,7 +102,7 @@ __global__ void __launch_bounds__(kMostThreads)
       continue;
     }
     const C weight = weights[target];
-    // top - x + log_sum keeps the digits that lse - x would lose for large logits.
+    // top - x + log_sum is more accurate than lse - x for large logits.
     C total = (C(1) - smoothing) * weight * (top - logits.at(base + target) + log_sum);
     if (smoothing > C(0)) total += smoothing / static_cast<C>(classes) * rest;
     loss[row] = total;
@@ -126,8 +125,8 @@ __global__ void __launch_bounds__(kMostThreads)
   if (threadIdx.x == 0) *sum = static_cast<C>(own);
 }
 
-// A row is cut into `pieces` of `piece` elements. dlogits may be the logits: a thread writes what it alone
-// has read. weight_sum is null where all weights are one or there is no smoothing.
+// A row is split into `pieces` of `piece` elements. dlogits may be the logits, because each thread reads only
+// the elements that it writes. weight_sum is null if all weights are 1 or there is no smoothing.
 template <class Logits, class C>
 __global__ void __launch_bounds__(kThreads)
     cross_entropy_backward_kernel(Logits logits, Targets targets, Weights<C> weights, const C* weight_sum,
@@ -144,7 +143,9 @@ __global__ void __launch_bounds__(kThreads)
     const Index end = begin + piece < classes ? begin + piece : classes, base = row * classes;
     const Index target = targets[row];
     const bool ignored = targets.ignores(target), counts = !ignored && target >= 0 && target < classes;
-    const C constant = ignored ? C(0) : std::numeric_limits<C>::quiet_NaN();  // where the row does not count
+    const C constant =
+        ignored ? C(0) : std::numeric_limits<C>::quiet_NaN();  // gradient of an ignored row (0), or of one
+                                                               // with a bad target (NaN)
     C on_target = 0, on_all = 0, factor = 0, shift = 0;
     if (counts) {
       const C slope = dloss[row];
@@ -176,8 +177,7 @@ __global__ void __launch_bounds__(kThreads)
 
 // ---- Choosing
 
-// Calls visit with readers of both tensors: typed ones where their types agree and both lie alike to 16
-// bytes.
+// Calls visit with readers of both tensors: typed ones if their types and 16-byte alignments agree.
 template <class Visitor>
 void visit_elements(const Tensor& x, const Tensor& y, const Visitor& visit) {
   const auto apart = reinterpret_cast<std::uintptr_t>(x.raw()) - reinterpret_cast<std::uintptr_t>(y.raw());
@@ -231,7 +231,7 @@ void CudaBackend::cross_entropy_backward(const Tensor& logits, const Tensor& tar
     }
     const Index steps = ceil_div(classes, Logits::kWidth);
     const int group = power_of_two_for(ceil_div(steps, 2), kThreads);
-    // Four packs a thread, and a multiple of all packs, so that every piece lies to 16 bytes as its row does.
+    // Four packs per thread, so that every piece has the 16-byte alignment of its row.
     const Index piece = Index{group} * Logits::kWidth * 4, pieces = ceil_div(classes, piece);
     const Index blocks = std::min(ceil_div(rows * pieces, kThreads / group), kMostBlocks);
     launch_early("cross_entropy_backward", cross_entropy_backward_kernel<Logits, C>,

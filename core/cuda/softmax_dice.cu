@@ -1,9 +1,9 @@
-// Sums for the Dice loss, and their gradient, fused with the softmax of each row; no copy of all
-// probabilities exists.
+// Sums of the Dice loss and their gradient, fused with the softmax of each row, without a copy of all
+// probabilities.
 //
-// A group of lanes has a row, each lane every group-th class of it. Sums stay in registers over the rows that
-// a group goes through, are folded within the block in f32, and across blocks by one more kernel in f64: an
-// order that depends on shapes only.
+// A group of lanes has a row, each lane every group-th class. Sums stay in registers over the rows of a
+// group, are folded within the block in f32, and across blocks in f64 by another kernel: the order depends
+// only on shapes.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace tandem::cuda {
 
 namespace {
 
-constexpr Index kSumBlocks = kProcessors * 4;  // that leave partial sums
+constexpr Index kSumBlocks = kProcessors * 4;  // number of blocks with partial sums
 
 struct Larger {
   template <class C>
@@ -30,13 +30,13 @@ struct Larger {
   }
 };
 
-// A row as its group holds it.
+// A row in the registers of its group.
 template <class C, int kHeld>
 struct Row {
-  C p[kHeld];    // 0 where the row is ignored, not there, or has ended
-  Index target;  // the class that counts; -1 where there is none
+  C p[kHeld];    // 0 if the row is ignored or missing, and beyond its end
+  Index target;  // the counted class, or -1
 
-  // All threads of the block take part.
+  // All threads of the block must call it.
   template <class Logits>
   __device__ __forceinline__ void read(const Logits& logits, const Targets& targets, Index row, Index rows,
                                        int classes, int lane, int group, C* shared) {
@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(kThreads) dice_sums_kernel(Logits logits, Targ
   }
 }
 
-// A thread a sum.
+// One thread per sum.
 template <class C>
 __global__ void __launch_bounds__(kThreads)
     dice_fold_kernel(const C* partial, C* sums, Index blocks, Index count) {
@@ -152,18 +152,20 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Calls visit with readers of both tensors, the lanes of a group and (as a constant) the classes of a lane.
+// Calls visit with readers of both tensors, the lanes of a group and (as a constant) the classes per lane.
 template <class Visitor>
 void visit_rows(const Tensor& x, const Tensor& y, const Visitor& visit) {
   const Index classes = x.shape()[1];
-  ensure(classes <= kMostDiceClasses, "dice_loss", "{} classes exceed {}", classes, kMostDiceClasses);
+  ensure(classes <= kMostDiceClasses, "dice_loss", "{} classes exceed the limit of {}", classes,
+         kMostDiceClasses);
   const int group = power_of_two_for(classes, kWarp);
   const auto with = [&](const auto& from, const auto& to) {
     if (classes <= kWarp) return visit(from, to, group, std::integral_constant<int, 1>{});
     if (classes <= 2 * kWarp) return visit(from, to, group, std::integral_constant<int, 2>{});
     visit(from, to, group, std::integral_constant<int, static_cast<int>(kMostDiceClasses / kWarp)>{});
   };
-  ensure(x.dtype() == y.dtype(), "dice_loss", "the gradient of {} is {}", to_string(x), to_string(y));
+  ensure(x.dtype() == y.dtype(), "dice_loss", "logits {} and gradient {} differ in dtype", to_string(x),
+         to_string(y));
   if (x.dtype() == DType::f64) return with(Typed<double>{x.data<double>()}, Typed<double>{y.data<double>()});
   if (x.dtype() == DType::f32) return with(Typed<float>{x.data<float>()}, Typed<float>{y.data<float>()});
   if (x.dtype() == DType::f16) return with(Typed<Half>{x.data<Half>()}, Typed<Half>{y.data<Half>()});

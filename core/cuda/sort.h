@@ -1,4 +1,4 @@
-// Stable sorting of pairs, for the families index and topk. In a file of its own, since CUB compiles slowly.
+// Stable sorting of pairs, for index and topk. A separate file, because CUB compiles slowly.
 #pragma once
 
 #include "core/cuda/cuda_backend.h"
@@ -9,8 +9,8 @@ struct SortedPairs {
   Tensor keys, values;
 };
 
-// Ascending by the lowest `bits` bits of the keys, read as unsigned; equal keys keep their order. Keys and
-// values are [count], both i32 or both i64, and their memory is overwritten. Nothing waits for the device.
+// Sorts in ascending order of the lowest `bits` bits of the keys, as unsigned integers; stable. Keys and
+// values are [count], both i32 or both i64, and are overwritten. Asynchronous.
 SortedPairs sort_pairs(const CudaBackend& backend, const Tensor& keys, const Tensor& values, int bits);
 
 }  // namespace tandem::cuda

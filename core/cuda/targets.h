@@ -1,4 +1,4 @@
-// The classes that the losses on softmax are given.
+// Target classes of the losses on softmax.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,13 +12,13 @@
 
 namespace tandem::cuda {
 
-// The targets as i64, whichever integer type they have.
+// The targets as i64, read from any integer dtype.
 struct Targets {
   const void* data;
   DType dtype;
   bool has_ignored;
   Index ignored;
-  Fault* fault;  // told of targets outside [0, classes)
+  Fault* fault;  // for targets outside [0, classes)
 
   __device__ __forceinline__ Index operator[](Index row) const {
     switch (dtype) {

@@ -1,4 +1,4 @@
-// Timestamps, as events on the stream; ranges, as NVTX knows them.
+// Timestamps by events on the stream, and NVTX ranges.
 #include <cuda_runtime.h>
 #if __has_include(<nvtx3/nvToolsExt.h>)
 #include <nvtx3/nvToolsExt.h>
@@ -12,7 +12,7 @@
 namespace tandem::cuda {
 
 std::uint64_t CudaBackend::timestamp() {
-  ensure(!recording_, "cuda", "a timestamp in a recording measures nothing");
+  ensure(!recording_, "cuda", "timestamps cannot be recorded");
   if (timestamps_ == timing_events_.size()) {
     cudaEvent_t event = nullptr;
     check(cudaEventCreate(&event), "cudaEventCreate");
@@ -23,8 +23,8 @@ std::uint64_t CudaBackend::timestamp() {
 }
 
 double CudaBackend::seconds_between(std::uint64_t first, std::uint64_t last) {
-  ensure(first < timestamps_ && last < timestamps_, "cuda", "timestamps {} and {} of {}", first, last,
-         timestamps_);
+  ensure(first < timestamps_ && last < timestamps_, "cuda", "timestamps {} and {} are not below {}", first,
+         last, timestamps_);
   check(cudaEventSynchronize(timing_events_[first]), "cudaEventSynchronize");
   check(cudaEventSynchronize(timing_events_[last]), "cudaEventSynchronize");
   float milliseconds = 0.0F;

@@ -1,4 +1,4 @@
-// Copies from page-locked host memory beside the computation.
+// Copies from page-locked host memory, concurrent with computation.
 #include <cuda_runtime.h>
 
 #include "core/cuda/cuda_backend.h"

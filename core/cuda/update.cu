@@ -1,9 +1,9 @@
-// The update of parameters: the formulas of core/kernels/update.h over flat buffers.
+// Optimizer updates: the formulas of core/kernels/update.h over flat buffers.
 //
-// What a step decides stays on the device: a kernel that must do nothing in a skipped step reads that itself.
-// Sums are f64, taken by thread, by block and then over blocks, each in an order that follows from the ranges
-// alone. The passes are bound by memory: SGD with momentum moves 20 bytes an element, Adam 28, and 2 more
-// each with a working copy; LARS 28 and LAMB 40 in two passes.
+// The decision of a step stays on the device: kernels read the skip flag themselves. Sums are f64 by thread,
+// by block, then over blocks, in an order that depends only on the ranges. The passes are bound by memory:
+// SGD with momentum moves 20 bytes per element, Adam 28, both 2 more with a working copy; LARS 28 and LAMB 40
+// in two passes.
 #include <cuda_runtime.h>
 
 #include <cstdint>
@@ -31,7 +31,7 @@ using kernels::UpdateConstants;
 
 constexpr int kConstantsThreads = (kRanges + kWarp - 1) / kWarp * kWarp;
 
-// What else the constants of an update depend on, and where its pieces lie.
+// Further inputs of an update's constants, and the offsets of its pieces.
 struct Settings {
   std::int32_t ranges;
   std::int32_t slot[kRanges];
@@ -74,11 +74,11 @@ struct Buffers {
   void* working;
   DType working_dtype;
   StorageRounding rounding;
-  bool packs;  // four elements of every buffer may be accessed at once where the first is a multiple of four
+  bool packs;  // four adjacent elements of every buffer can be accessed at once, from multiples of four
 };
 
-// Counts the update of every range and computes its constants: one block, a thread a range. Ranges of one
-// slot count in their order, as if each were an update of its own.
+// Increments the update count of every range and computes its constants, in one block with one thread per
+// range. Ranges of one slot count in order, like separate updates.
 __global__ void __launch_bounds__(kConstantsThreads)
     constants_kernel(const __grid_constant__ Settings settings, UpdateRule rule, std::int64_t* counts,
                      const StepState* state, UpdateConstants* constants) {
@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(kConstantsThreads)
     }
     constants[r] = kernels::constants_of(rule, range_of(settings, r), updates, *state);
   }
-  __syncthreads();  // every count is read
+  __syncthreads();  // all counts have been read
   if (last) counts[slot] = updates + 1;
 }
 
@@ -108,12 +108,12 @@ __device__ __forceinline__ void round_moment(Pack<float, kWidth>& values, DType 
   for (float& value : values.value) value = rounded(value, dtype);
 }
 
-// By comparisons: an index that is not constant would put the words into memory.
+// Comparisons instead of a variable index, which would put the words into local memory.
 __device__ __forceinline__ std::uint32_t word_of(const kernels::PhiloxBlock& block, int i) {
   return i == 0 ? block.word[0] : i == 1 ? block.word[1] : i == 2 ? block.word[2] : block.word[3];
 }
 
-// The elements from `first` on; a pack of four is a block of Philox.
+// Elements from `first` on; a pack of four uses one Philox block.
 template <int kWidth>
 __device__ __forceinline__ void round_weights(Pack<float, kWidth>& values, const StorageRounding& rounding,
                                               std::uint32_t step, Index first) {
@@ -137,7 +137,7 @@ __device__ __forceinline__ void round_weights(Pack<float, kWidth>& values, const
 
 template <class S, int kWidth>
 __device__ __forceinline__ void put_narrow(void* working, Index i, const Pack<float, kWidth>& values) {
-  // As one word: nvcc does not join the stores of members here.
+  // One word, because nvcc does not merge member stores here.
   using Word = std::conditional_t<kWidth == 4, std::uint64_t, std::uint16_t>;
   Word word = 0;
 #pragma unroll
@@ -146,8 +146,8 @@ __device__ __forceinline__ void put_narrow(void* working, Index i, const Pack<fl
   *reinterpret_cast<Word*>(static_cast<S*>(working) + i) = word;
 }
 
-// A block for each piece. kRounds: weights or moments are rounded to 16 bits; a kernel of its own, since the
-// usual one needs fewer registers.
+// One block per piece. kRounds: rounds weights or moments to 16 bits, in a separate kernel, because the
+// common one needs fewer registers.
 template <class Formula, bool kRounds>
 __global__ void __launch_bounds__(kThreads)
     update_kernel(const __grid_constant__ Chunk chunk, const __grid_constant__ Buffers p,
@@ -155,7 +155,7 @@ __global__ void __launch_bounds__(kThreads)
   await_earlier_work();
   if (state->skip != 0) return;
   constexpr bool k1 = Formula::kMoments > 0, k2 = Formula::kMoments > 1, k3 = Formula::kMoments > 2;
-  // A first pass may have stored the moments already, though not rounded.
+  // The first pass may have stored the moments already, but unrounded.
   constexpr bool kStores = !Formula::kComparedStores || kRounds;
   const std::uint32_t step = static_cast<std::uint32_t>(state->attempted);
   const Piece piece = piece_of(chunk, static_cast<int>(blockIdx.x));
@@ -196,10 +196,10 @@ __global__ void __launch_bounds__(kThreads)
 // ---- Rules with a trust ratio: the first pass
 
 struct Squares {
-  double weight, other;  // of the parameter; of what its rule compares with it
+  double weight, other;  // of the parameter; of the value that the rule compares with it
 };
 
-// In the backend's room for updates.
+// Layout of the backend's reserved memory for updates.
 struct Room {
   static constexpr int kPieces = 100'000;
   UpdateConstants constants[kRanges];
@@ -207,7 +207,7 @@ struct Room {
 };
 static_assert(sizeof(Room) <= CudaBackend::kUpdateRoom);
 
-// A block for each piece.
+// One block per piece.
 template <class Formula>
 __global__ void __launch_bounds__(kThreads)
     squares_kernel(const __grid_constant__ Chunk chunk, const __grid_constant__ Buffers p,
@@ -246,7 +246,7 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) squares[blockIdx.x] = {weight, other};
 }
 
-// A block for each range: puts its trust ratio into its learning rate.
+// One block per range: multiplies its learning rate by its trust ratio.
 __global__ void __launch_bounds__(kThreads)
     trust_kernel(const __grid_constant__ Settings settings, UpdateRule rule, const Squares* squares,
                  const StepState* state, UpdateConstants* constants) {
@@ -267,11 +267,11 @@ __global__ void __launch_bounds__(kThreads)
                           kernels::trust_ratio(rule, range_of(settings, r), weight, other));
 }
 
-// ---- Which kernel updates
+// ---- Kernel selection
 
 struct Pass {
   void (*kernel)(Chunk, Buffers, const UpdateConstants*, const StepState*) = nullptr;
-  // Of rules with a trust ratio; else absent.
+  // For rules with a trust ratio, else null.
   void (*squares)(Chunk, Buffers, const UpdateConstants*, const StepState*, Squares*) = nullptr;
   int moments = 0;
 };
@@ -288,8 +288,8 @@ Pass pass_of(const UpdateRule& rule, bool rounds) {
 
 float* buffer(const Tensor& tensor, Index length) {
   if (!tensor.defined()) return nullptr;
-  ensure(tensor.numel() == length, "update", "buffer {} beside masters of {} elements", to_string(tensor),
-         length);
+  ensure(tensor.numel() == length, "update", "buffer {} differs in size from the {} master weights",
+         to_string(tensor), length);
   return tensor.data<float>();
 }
 
@@ -297,7 +297,7 @@ Buffers buffers_of(const UpdateBuffers& buffers) {
   const Index length = buffers.master.numel();
   const Tensor& working = buffers.working;
   ensure(!working.defined() || (is_16bit(working.dtype()) && working.numel() == length), "update",
-         "{} is not a 16-bit copy of {} masters", to_string(working), length);
+         "{} is not a 16-bit copy of {} master weights", to_string(working), length);
   Buffers p{.gradient = buffer(buffers.gradient, length),
             .master = buffer(buffers.master, length),
             .moment1 = buffer(buffers.moment1, length),
@@ -323,7 +323,7 @@ void CudaBackend::update(const UpdateRule& rule, std::span<const UpdateRange> ra
   const Pass pass = pass_of(rule, rounds);
   ensure(
       (pass.moments < 1 || p.moment1) && (pass.moments < 2 || p.moment2) && (pass.moments < 3 || p.moment3),
-      "update", "the rule needs a moment buffer that is absent");
+      "update", "the rule needs a moment buffer, got none");
 
   for_chunks(ranges, buffers.master.numel(), [&](const Chunk& chunk, std::span<const UpdateRange> part) {
     Room* const room = static_cast<Room*>(update_room(sizeof(Room)));
@@ -334,7 +334,7 @@ void CudaBackend::update(const UpdateRule& rule, std::span<const UpdateRange> ra
     if (chunk.pieces == 0) return;
     const unsigned blocks = static_cast<unsigned>(chunk.pieces);
     if (pass.squares) {
-      // The norms of 400 million elements have room; those of more are not refused where memory is left.
+      // The reserved memory suffices for the norms of 400 million elements; larger models allocate more.
       const bool fits = chunk.pieces <= Room::kPieces;
       const Tensor more =
           workspace({fits ? 0 : chunk.pieces * static_cast<Index>(sizeof(Squares))}, DType::u8);

@@ -1,4 +1,4 @@
-// Kernels that follow the update of parameters (commit, averages), and changes of a buffer in place. Bound by
+// Kernels after the update of parameters (commit, averages), and in-place changes of a buffer. Bound by
 // memory.
 #include <cuda_runtime.h>
 
@@ -88,7 +88,8 @@ void change_in_place(std::string_view name, const Tensor& x, Change change, cuda
 
 void CudaBackend::commit_or_restore(const Tensor& source, const Tensor& target, const Tensor& state) {
   ensure(source.dtype() == DType::f32 && target.dtype() == DType::f32 && source.numel() == target.numel(),
-         "commit_or_restore", "{} beside {}", to_string(source), to_string(target));
+         "commit_or_restore", "source {} and target {} are not f32 buffers of one size", to_string(source),
+         to_string(target));
   const Index count = source.numel();
   if (count == 0) return;
   launch_early("commit_or_restore", commit_or_restore_kernel, blocks_for(count), kThreads, 0, stream_,
@@ -97,8 +98,8 @@ void CudaBackend::commit_or_restore(const Tensor& source, const Tensor& target, 
 
 void CudaBackend::update_average(const Tensor& value, const Tensor& average, const AverageRule& rule,
                                  const Tensor& state) {
-  ensure(value.numel() == average.numel(), "update_average", "{} beside {}", to_string(value),
-         to_string(average));
+  ensure(value.numel() == average.numel(), "update_average", "value {} and average {} differ in size",
+         to_string(value), to_string(average));
   const Index count = value.numel();
   if (count == 0) return;
   const Index packs = is_aligned(value.raw()) && is_aligned(average.raw()) ? count / 4 : 0;

@@ -1,7 +1,7 @@
-// Checks and decisions of a step: losses and gradients that are not finite, norms, loss scales.
+// Checks and decision of a step: non-finite losses and gradients, norms, and loss scales.
 //
-// A pass over gradients leaves what each block found; one block adds this up in a fixed order. Sums are f64.
-// A check is bound by memory, 4 bytes an element.
+// A pass over gradients writes one result per block; one block adds these in a fixed order. Sums are f64. A
+// check is bound by memory, 4 bytes per element.
 #include <cuda_runtime.h>
 
 #include <cmath>
@@ -23,7 +23,7 @@ namespace tandem::cuda {
 
 namespace {
 
-// ---- What is gathered from gradients
+// ---- Statistics of gradients
 
 struct Gathered {
   double squares, greatest;
@@ -37,7 +37,7 @@ struct Greater {
   }
 };
 
-// By all threads of a block.
+// Reduction by all threads of a block.
 __device__ __forceinline__ void gather(double squares, double greatest, unsigned bad, Gathered& result) {
   __shared__ double doubles[kWarp];
   __shared__ unsigned counts[kWarp];
@@ -86,8 +86,8 @@ __device__ __forceinline__ std::int32_t saturating_sum(std::int32_t count, unsig
   return static_cast<std::int32_t>(sum < kMost ? sum : kMost);
 }
 
-// One block: adds what the blocks of a pass found to the state. `attributed` is a scale whose overflow a
-// non-finite value is, or null.
+// One block: adds the results of a pass's blocks to the state. `attributed` is the loss scale to which
+// overflows are attributed, or null.
 __global__ void __launch_bounds__(kThreads)
     gathered_kernel(const Gathered* gathered, int count, StepState* state, ScaleState* attributed) {
   await_earlier_work();
@@ -138,7 +138,7 @@ __global__ void __launch_bounds__(kThreads)
   gather(0.0, 0.0, bad, gathered[blockIdx.x]);
 }
 
-// Writes only where something was repaired.
+// Writes only repaired elements.
 __global__ void __launch_bounds__(kThreads)
     sanitize_kernel(const __grid_constant__ Chunk chunk, float* x, bool packs, float floor,
                     const ScaleState* scale) {
@@ -167,7 +167,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// ---- One thread
+// ---- Single-thread kernels
 
 template <class T>
 __global__ void accumulate_loss_kernel(const T* loss, double weight, StepState* state, ScaleState* scale) {
@@ -254,8 +254,8 @@ void CudaBackend::sanitize(const Tensor& gradient, std::span<const UpdateRange> 
 
 void CudaBackend::decide_step(const StepRules& rules, const Tensor& lr_table, const Tensor& state,
                               const Tensor& scale) {
-  ensure(lr_table.numel() >= 2, "decide_step", "a table of learning rates has a base and an entry, got {}",
-         to_string(lr_table));
+  ensure(lr_table.numel() >= 2, "decide_step",
+         "the table of learning rates needs a base and one entry, got {}", to_string(lr_table));
   launch_early("decide_step", decide_step_kernel, 1, 1, 0, stream_, rules, lr_table.data<double>(),
                lr_table.numel() - 1, state_of(state), scale_of(scale));
 }

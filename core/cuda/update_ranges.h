@@ -1,10 +1,10 @@
-// Common parts of the update family's kernels: ranges of a flat buffer as arguments, the walk over their
-// elements, and the states of a step and of the loss scale.
+// Common parts of the update kernels: ranges of a flat buffer as arguments, iteration over their elements,
+// and the states of a step and of the loss scale.
 //
-// Ranges travel as arguments of a kernel, up to kRanges in a launch, and are cut into pieces of a fixed size
-// that blocks of threads take one by one, so that many small parameters cost no more than one large one. A
-// table whose rows may have marks has a launch of its own, with marks or without, and its pieces are whole
-// rows, so that what is summed has the same bits and no thread divides to find its row.
+// Up to kRanges ranges are passed as kernel arguments per launch and split into pieces of a fixed size, one
+// per block iteration, so that many small parameters cost no more than one large one. A table with row marks
+// has its own launch, with or without marks, and its pieces are whole rows. Sums then have the same bits
+// either way, and no thread divides to find its row.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -21,31 +21,31 @@
 
 namespace tandem::cuda {
 
-inline constexpr int kRanges = 176;    // of a launch: with the other arguments they stay below 4 KB
+inline constexpr int kRanges = 176;    // per launch, so that all arguments stay below 4 KB
 inline constexpr Index kPiece = 4096;  // elements
 
 // Ranges of one launch.
 struct Chunk {
   std::int32_t ranges, pieces;
   Index first[kRanges], count[kRanges];
-  std::int32_t end[kRanges];  // pieces of the ranges up to and with this one
+  std::int32_t end[kRanges];  // number of pieces up to the end of each range
   std::int8_t gradient_log2[kRanges];
-  Index piece;  // elements of a piece
-  // Of a table alone in its launch: see UpdateRange.
+  Index piece;  // elements per piece
+  // For a table, which is alone in its launch: see UpdateRange.
   const std::uint8_t* marks;
   Index row;
-  std::int32_t rows;  // of a piece
+  std::int32_t rows;  // per piece
 };
 static_assert(sizeof(Chunk) <= 3800);
 
-// How many of the ranges go into a launch.
+// Number of ranges in the next launch.
 inline std::size_t launched_together(std::span<const UpdateRange> ranges) {
   if (ranges[0].row > 0) return 1;
   const auto table = std::ranges::find_if(ranges, [](const UpdateRange& range) { return range.row > 0; });
   return std::min<std::size_t>(kRanges, static_cast<std::size_t>(table - ranges.begin()));
 }
 
-// Calls use(chunk, its ranges) for as many chunks as it takes.
+// Calls use(chunk, its ranges) for all chunks of the ranges.
 template <class Use>
 void for_chunks(std::span<const UpdateRange> ranges, Index limit, const Use& use) {
   Chunk chunk;
@@ -76,11 +76,11 @@ struct Piece {
   int range;
   Index first;
   int count;
-  Index row;  // of a table: the one that begins here
+  Index row;  // first row of the piece in a table
 };
 
 __device__ __forceinline__ Piece piece_of(const Chunk& chunk, int piece) {
-  int range = 0, last = chunk.ranges - 1;  // the first whose end lies behind the piece
+  int range = 0, last = chunk.ranges - 1;  // the first range that ends after the piece
   while (range < last) {
     const int middle = (range + last) / 2;
     if (chunk.end[middle] > piece) {
@@ -98,8 +98,8 @@ __device__ __forceinline__ Piece piece_of(const Chunk& chunk, int piece) {
 template <int kWidth>
 using Width = std::integral_constant<int, kWidth>;
 
-// Calls visit(Width<n>, i) for n neighbouring elements at a time, from element i of the buffers on: kWidth of
-// them where the buffers allow it (`packs`) and the piece starts at a multiple, and single ones elsewhere.
+// Calls visit(Width<n>, i) for n adjacent elements from element i of the buffers on: kWidth elements if the
+// buffers allow it (`packs`) and the piece is aligned, otherwise single ones.
 template <int kWidth, class Visit>
 __device__ __forceinline__ void walk(const Piece& piece, bool packs, const Visit& visit) {
   int done = 0;
@@ -121,7 +121,7 @@ __device__ __forceinline__ bool any_marked(const Chunk& chunk, const Piece& piec
   return false;
 }
 
-// Calls use(part) for each marked row of the piece, or for all of it without marks.
+// Calls use(part) for each marked row of the piece, or for the whole piece without marks.
 template <class Use>
 __device__ __forceinline__ void for_marked_rows(const Chunk& chunk, const Piece& piece, const Use& use) {
   const bool all = chunk.marks == nullptr;
@@ -134,7 +134,7 @@ template <int kWidth, class T>
 __device__ __forceinline__ Pack<T, kWidth> fetch(const T* address) {
   return *reinterpret_cast<const Pack<T, kWidth>*>(address);
 }
-// Four floats by the instruction for four: behind branches nvcc leaves the stores of members apart.
+// Stores four floats in one instruction; behind branches nvcc does not merge member stores.
 template <int kWidth, class T>
 __device__ __forceinline__ void put(T* address, const Pack<T, kWidth>& values) {
   if constexpr (std::is_same_v<T, float> && kWidth == 4) {

@@ -74,15 +74,16 @@ TEST_CASE("copies of the host's memory and lengths of rows are not recorded", "[
   const Tensor x = random_tensor({2, 3}, DType::f32, 1);
   const Tensor host = x.to(Device{}),
                y = Tensor::zeros({2, 3}, {.dtype = DType::f32, .device = test_device()});
-  CHECK_FAILS(VendorError, backend.record([&] { x.to(Device{}); }), "of pageable host memory in a recording");
+  CHECK_FAILS(VendorError, backend.record([&] { x.to(Device{}); }),
+              "is pageable host memory, which a recording cannot copy");
   CHECK_FAILS(VendorError, backend.record([&] { backend.copy_bytes(host, y); }),
-              "of pageable host memory in a recording");
+              "is pageable host memory, which a recording cannot copy");
 
   const AttentionMask seen{.lengths = Tensor::from(std::vector<std::int64_t>{1, 3}, {2})};
   CHECK_FAILS(VendorError, backend.record([&] { backend.masked_softmax(x, seen, y); }),
-              "lengths of rows are host memory");
+              "row lengths are in host memory");
   CHECK_FAILS(VendorError, backend.record([&] { backend.masked_softmax_backward(x, x, seen, y); }),
-              "lengths of rows are host memory");
+              "row lengths are in host memory");
 
   // Of page-locked memory they are, and a mask without lengths is.
   const Tensor locked = transfer_memory({2, 3}, DType::f32, test_device());

@@ -192,7 +192,7 @@ TEST_CASE("lengths of rows cannot be recorded", "[rnn][recording]") {
   layer.forward.options.lengths = lengths_of(5, 4);
   layer.pass();
   const std::vector<double> ordinary = layer.results();
-  CHECK_FAILS(VendorError, backend.record([&] { layer.pass(); }), "[lstm] lengths of rows are host memory");
+  CHECK_FAILS(VendorError, backend.record([&] { layer.pass(); }), "[lstm] row lengths are in host memory");
   layer.clear();
   layer.pass();
   CHECK(layer.results() == ordinary);
