@@ -1,4 +1,4 @@
-// Products behind core/cuda/blas.h: sums in f32 (f64) in the order of k, rounded once.
+// Fake of core/cuda/blas.h: products with sums in f32 (f64) in the order of k, rounded once.
 #include "core/cuda/blas.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ struct Operands {
   void* c;
 };
 
-// One matrix of the batch; a is [m,k] and b [k,n] by now, dense. The first element of c is number `first`.
+// One matrix of the batch; a is dense [m,k] and b dense [k,n]. The first element of c has index `first`.
 template <class C>
 void multiply_one(const Product& p, const C* a, const C* b, const Operands& at, Index first) {
 #pragma omp parallel for
@@ -40,7 +40,7 @@ void multiply_one(const Product& p, const C* a, const C* b, const Operands& at, 
   }
 }
 
-// [rows, columns] of what lies as [columns, rows].
+// Transposes [columns, rows] to [rows, columns].
 template <class C>
 std::vector<C> transposed(const std::vector<C>& x, Index rows, Index columns) {
   std::vector<C> result(x.size());
@@ -74,7 +74,7 @@ void multiply_all(const Product& p, const Operands& at, bool tf32) {
   }
 }
 
-// What lies between the rows of c is not the product's.
+// Poisons the elements of c, but not the gaps between its rows.
 void forget_result(const Product& p, void* c) {
   char* row = static_cast<char*>(c);
   for (Index i = 0; i < p.batch * p.m; ++i, row += p.pitch_c() * static_cast<Index>(size_of(p.out)))
@@ -133,7 +133,7 @@ bool Blas::multiply(const Product& p, const void* a, const void* b, const void* 
     return static_cast<std::uint32_t>(std::min<std::uintptr_t>(
         16, reinterpret_cast<std::uintptr_t>(address) & ~(reinterpret_cast<std::uintptr_t>(address) - 1)));
   };
-  // No plans are kept: what the table knows is not timed again.
+  // No plans are cached; problems in the algorithm table are not timed again.
   const Alignment alignment{alignment_of(a), alignment_of(b), alignment_of(c)};
   run(names.size() > 1 && may_time() ? choose(p, alignment, tf32, names, c, run) : 0, c);
   return true;

@@ -36,34 +36,34 @@ struct Thread {
   Fibre* fibre = nullptr;  // while it runs or waits
   State state = State::done;
   uint3 index{};
-  Where where;  // it waits here
-  // In a warp: what it brings, and what it gets.
+  Where where;  // source location of its wait
+  // For warp operations: arguments and result.
   Meeting meeting{};
   unsigned mask = 0, source = 0;
   std::uint64_t value = 0, result = 0;
 };
 
-// Lanes of a warp, a bit each.
+// Lanes of a warp as bit masks.
 struct Warp {
-  unsigned in_warp = 0;    // that wait for lanes
-  unsigned not_there = 0;  // that left the kernel, or never were
+  unsigned in_warp = 0;    // waiting for other lanes
+  unsigned not_there = 0;  // exited, or beyond the block
 };
 
-// The block at hand. Work runs on one host thread at a time, until the process is gone: what it uses is not
-// destroyed before.
+// State of the current block. One host thread at a time executes kernels, until the process ends, so this
+// state is never destroyed.
 Thread threads[kMostThreads];
 Warp warps[kMostThreads / kWarp];
 unsigned thread_count = 0, current = 0;
-unsigned waiting = 0, finished = 0;  // at the block's barrier; done
-int counted = 0, count_result = 0;   // of the barrier that forms; of the last one
+unsigned waiting = 0, finished = 0;  // number of threads at the block's barrier; exited
+int counted = 0, count_result = 0;   // __syncthreads_count of the current barrier; of the last one
 const std::function<void()>* body = nullptr;
 bool running = false;
 
-// ---- Kernels that start early: device memory is hidden from one until a thread waits for the kernel before
+// ---- Early start: device memory is inaccessible to a kernel until a thread waits for the previous kernel
 
-constexpr int kHiddenTimes = 4;  // of each kernel; hiding takes longer than many a kernel
+constexpr int kHiddenTimes = 4;  // launches per kernel; hiding takes longer than many kernels
 auto& times_hidden = *new std::unordered_map<const void*, int>;
-std::uint64_t awaiting = 0;  // threads of the kernel at hand that have waited
+std::uint64_t awaiting = 0;  // number of threads of the current kernel that have waited
 bool hidden = false;
 
 // ---- Order
@@ -94,7 +94,7 @@ Order& chosen_order() {
 // ---- Shared memory
 
 constexpr unsigned char kPoison = 0xff, kCanary = 0xa7;
-constexpr std::size_t kGap = 64;  // around every variable
+constexpr std::size_t kGap = 64;  // on both sides of every variable
 constexpr std::size_t kMostVariables = 64;
 
 alignas(256) unsigned char shared_room[2 * kMostShared + kGap * (kMostVariables + 2)];
@@ -121,7 +121,7 @@ void* place(std::size_t bytes, std::size_t alignment, const Where* where) {
   if (shared_bytes > kMostShared || variable_count == kMostVariables)
     fail("%s:%u: %zu bytes of shared memory in one block", where ? where->file_name() : "launch",
          where ? where->line() : 0, shared_bytes);
-  // From the last variable's end to behind this one's.
+  // From the end of the last variable to the gap after this one.
   set_readable(shared_end, begin + bytes + kGap, true);
   std::fill(shared_room + shared_end, shared_room + begin + bytes + kGap, kCanary);
   std::fill(shared_room + begin, shared_room + begin + bytes, kPoison);
@@ -151,7 +151,7 @@ void check_gaps() {
 
 // ---- Threads
 
-// Of every fibre: the threads that are run on it, one after the other.
+// Entry of every fibre: runs threads one after the other.
 void thread_main() {
   for (;;) {
     (*body)();
@@ -160,8 +160,8 @@ void thread_main() {
   }
 }
 
-// Of those that no thread waits on the last one comes first: its stack is in the cache, and a kernel whose
-// threads never wait needs but one.
+// Idle fibres. The most recently used one is taken first, since its stack is in the cache; a kernel whose
+// threads never wait needs only one.
 Fibre* free_fibres[kMostThreads];
 unsigned free_count = 0, made_count = 0;
 
@@ -199,7 +199,7 @@ void print(unsigned number) {
   }
 }
 
-// Threads that wait for different things, or at different places, one of each.
+// Reports waiting threads, one for each distinct wait, and aborts.
 [[noreturn]] void fail_waiting(const char* message) {
   std::fflush(stdout);
   std::fprintf(stderr, "cuda emulator: %s\n", message);
@@ -217,7 +217,7 @@ void print(unsigned number) {
   fail("in block (%u,%u,%u) of %u threads", block_index.x, block_index.y, block_index.z, thread_count);
 }
 
-// Within a kernel, so that names of files are one literal each.
+// Compares file names by address, which is unique within a kernel.
 bool same_place(const Where& a, const Where& b) {
   return a.line() == b.line() && a.column() == b.column() && a.file_name() == b.file_name();
 }
@@ -229,7 +229,8 @@ void for_each_lane(unsigned lanes, const Visit& visit) {
   for (; lanes != 0; lanes &= lanes - 1) visit(static_cast<unsigned>(std::countr_zero(lanes)));
 }
 
-// Whether the lanes that thread `number` named are all there; if so they go on, with what they get.
+// Whether all lanes in the mask of thread `number` have arrived; if so, computes their results and resumes
+// them.
 bool try_meet(unsigned number) {
   const Thread& self = threads[number];
   Warp& warp = warps[number / kWarp];
@@ -240,7 +241,8 @@ bool try_meet(unsigned number) {
     const Thread& other = threads[first + lane];
     if (other.mask == self.mask && other.meeting == self.meeting && same_place(other.where, self.where))
       return;
-    if (other.mask >> (number - first) & 1) fail_waiting("lanes that name each other do not meet");
+    if (other.mask >> (number - first) & 1)
+      fail_waiting("lanes that name each other wait at different places or with different masks");
     meet = false;
   });
   if (!meet) return false;
@@ -256,7 +258,7 @@ bool try_meet(unsigned number) {
     if ((together >> thread.source & 1) == 0) {
       thread.state = State::in_warp;
       print(first + lane);
-      fail_waiting("a lane asks for the value of a lane that brings none");
+      fail_waiting("a lane reads the value of a lane that provides none");
     }
     thread.result = threads[first + thread.source].value;
   });
@@ -294,7 +296,7 @@ void run_thread(unsigned number) {
     free_fibres[free_count++] = std::exchange(thread.fibre, nullptr);
     Warp& warp = warps[number / kWarp];
     warp.not_there |= 1U << number % kWarp;
-    // Lanes that waited for this one wait no longer.
+    // Lanes that waited for this one may proceed.
     for_each_lane(warp.in_warp, [&](unsigned lane) {
       const unsigned other = number / kWarp * kWarp + lane;
       if (threads[other].state == State::in_warp && (threads[other].mask >> number % kWarp & 1) != 0)
@@ -303,7 +305,7 @@ void run_thread(unsigned number) {
   }
 }
 
-// Each thread of the warp until it waits for another warp; whether any has moved.
+// Runs each thread of the warp until it waits for another warp; returns whether any has moved.
 bool run_warp(unsigned warp, const std::vector<unsigned>& lanes) {
   bool moved = false, again = true;
   while (again) {
@@ -352,7 +354,7 @@ void run_block(std::size_t dynamic_bytes) {
     } else if (waiting + finished == thread_count) {
       fail_waiting("threads left the kernel while others wait at a barrier");
     } else if (!moved) {
-      fail_waiting("threads wait for what never comes");
+      fail_waiting("deadlock: all threads wait");
     }
   }
   check_gaps();
@@ -400,8 +402,8 @@ void execute(const Launch& launch, const std::function<void()>& thread) {
     run_block(launch.shared_bytes);
   }
   if (launch.early && awaiting != std::uint64_t{blocks.size()} * thread_count)
-    fail("a kernel that may start early: %zu of its %zu threads waited for the kernel before it",
-         static_cast<std::size_t>(awaiting), blocks.size() * thread_count);
+    fail("early start: %zu of %zu threads waited for the previous kernel", static_cast<std::size_t>(awaiting),
+         blocks.size() * thread_count);
   body = nullptr;
   running = false;
 }

@@ -1,4 +1,4 @@
-// Frame of every function of the CUDA interface: takes the lock, and notes its error for cudaGetLastError.
+// Scope of every function of the CUDA interface: takes the lock, and records its error for cudaGetLastError.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@
 namespace cuda_emulator {
 
 Counts& counters();
-// Asked once by every call of a function that fail_call knows.
+// Called once by every function that fail_call supports.
 bool is_to_fail(std::string_view function);
 int next_event_denials();                    // see set_event_denials
 int algorithm_count();                       // see set_algorithms
 const std::string& compiled_algorithm();     // see set_compiled_algorithm
-double seconds_of(const std::string& work);  // of a library; see set_seconds
+double seconds_of(const std::string& work);  // duration of library work; see set_seconds
 cudaError_t& last_error();                   // of this thread
 
 class Call {

@@ -1,4 +1,4 @@
-// Capture and graphs: what the runtime allows while a stream is captured.
+// Stream capture and graphs, with the runtime's restrictions on captured streams.
 #include <algorithm>
 
 #include "tests/cuda/emulator/call.h"
@@ -16,7 +16,7 @@ namespace {
 
 thread_local cudaStreamCaptureMode thread_mode = cudaStreamCaptureModeGlobal;
 
-// Those under way, each once.
+// All captures in progress, without duplicates.
 std::vector<Capture*> captures() {
   std::vector<Capture*> result;
   for (Stream* stream : streams()) {
@@ -25,7 +25,7 @@ std::vector<Capture*> captures() {
   return result;
 }
 
-// Whether all that the joined streams have recorded comes before the end of the origin.
+// Whether the origin's last node depends on all nodes of the joined streams.
 bool is_joined(const Capture& capture) {
   const auto& nodes = capture.graph.nodes;
   std::vector<bool> reached(nodes.size());
@@ -159,7 +159,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   if (executable == nullptr) return call.result(cudaErrorInvalidValue);
   if (cuda_emulator::is_to_fail("cudaGraphLaunch")) return call.result(cudaErrorMemoryAllocation);
   ++cuda_emulator::counters().graph_launches;
-  // The graph may be destroyed before it has run.
+  // Keeps the graph alive, since it may be destroyed before it has run.
   return call.result(cuda_emulator::enqueue_progress(
       stream, [graph = executable->graph] { return cuda_emulator::replay(graph); }));
 }

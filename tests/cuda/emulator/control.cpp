@@ -39,7 +39,7 @@ std::vector<int>& event_denials() {
 }
 
 bool wrong_fusions = false;
-std::string compiled;  // the algorithm that is; empty: none
+std::string compiled;  // the algorithm that is compiled per shape; empty: none
 
 int& algorithms() {
   static int count = [] {
@@ -58,7 +58,7 @@ std::vector<Seconds>& all_seconds() {
   return all;
 }
 
-// Calls of a function until the one that fails; 0: none fails.
+// Remaining calls of each function until one fails; 0: none fails.
 std::map<std::string_view, std::uint64_t>& calls_until_failure() {
   static std::map<std::string_view, std::uint64_t> calls{
       {"cudaMalloc", 0}, {"cudaGraphInstantiate", 0}, {"cudaGraphLaunch", 0}, {"cudaMemcpyAsync", 0}};

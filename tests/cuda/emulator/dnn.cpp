@@ -1,4 +1,4 @@
-// Convolutions behind core/cuda/dnn_engines.h, as direct loops: sums in f32, rounded once.
+// Fake of core/cuda/dnn_engines.h: convolutions as direct loops, with sums in f32, rounded once.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,12 +24,12 @@ Index filter_count(const Convolution& p) {
   return p.out_channels * p.kernel_height * p.kernel_width * (p.channels / p.options.groups);
 }
 
-// Calls visit(pixel of x, pixel of y, tap) for every pair of pixels that a tap of the filter joins, in a row
-// of taps of an image; positions are those of a pixel's first channel.
+// Calls visit(pixel of x, pixel of y, tap) for every pair of pixels under a tap of the filter, for a row of
+// taps of one image. Positions are those of a pixel's first channel.
 struct Geometry {
   const Convolution& p;
 
-  // Of output row `oy`, output column `ox`; the numbers are of pixels.
+  // For output row `oy` and column `ox`; the arguments are pixel indices.
   template <class Visit>
   void each_tap(Index n, Index oy, Index ox, const Visit& visit) const {
     const Conv2dOptions& o = p.options;
@@ -45,7 +45,8 @@ struct Geometry {
   }
 };
 
-// [tap, input channel of the group, output channel] of a filter [output channel, tap, input channel].
+// Transposes a filter [output channel, tap, input channel] to [tap, input channel of the group, output
+// channel].
 Floats channels_last(const Convolution& p, const Floats& filter) {
   const Index taps = p.kernel_height * p.kernel_width, inner = p.channels / p.options.groups;
   Floats result(filter.size());
@@ -85,7 +86,7 @@ void forward(const Convolution& p, const Floats& x, const Floats& filter, const 
   }
 }
 
-// `addend` is empty where nothing is added.
+// `addend` may be empty.
 void input_gradient(const Convolution& p, const Floats& dy, const Floats& filter, const Floats& addend,
                     void* dx) {
   const Index taps = p.kernel_height * p.kernel_width;
@@ -121,7 +122,8 @@ void filter_gradient(const Convolution& p, const Floats& x, const Floats& dy, vo
   const Index count = taps * inner;
 #pragma omp parallel for
   for (Index o = 0; o < p.out_channels; ++o) {
-    // A row of pixels in f32, rows in f64: a long sum of f32 would lose more than a library's tree does.
+    // Rows are summed in f32 and added in f64, since a long f32 sum would be less accurate than a library's
+    // tree.
     std::vector<double> total(static_cast<std::size_t>(count));
     Floats sums(static_cast<std::size_t>(count));
     for (Index row = 0; row < p.batch * p.out_height; ++row) {
@@ -142,7 +144,7 @@ void filter_gradient(const Convolution& p, const Floats& x, const Floats& dy, vo
   }
 }
 
-// Of y as it was rounded; twice as much when they are to be wrong.
+// Sums of the rounded y; doubled if fusions are wrong.
 void sum_columns(const Convolution& p, const void* y, float* sum, float* squares) {
   const double factor = cuda_emulator::are_fusions_wrong() ? 2.0 : 1.0;
   const Floats values = cuda_emulator::widened<float>(y, p.result, y_count(p), false);
@@ -190,7 +192,7 @@ void compute(Pass pass, const Convolution& p, const Addresses& at, bool tf32) {
   }
 }
 
-// What the library refuses for many shapes.
+// Rejects what the library rejects for many shapes.
 bool is_offered(const Convolution& p) {
   if (p.sums && p.dtype != DType::f16) return false;
   return !cuda_emulator::are_libraries_narrow() || (!p.bias && !p.sums && !p.add && p.result == p.dtype);

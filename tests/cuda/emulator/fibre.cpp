@@ -10,11 +10,11 @@
 #endif
 
 #if !defined(__x86_64__)
-#error "the emulator switches stacks on x86-64 only"
+#error "the emulator supports only x86-64"
 #endif
 
-// Saves the registers that a call preserves on the stack, stores the stack pointer in *from, and goes on
-// where the stack `to` was left. The rounding mode is the same everywhere.
+// Saves the callee-saved registers, stores the stack pointer in *from, and continues on stack `to`. The
+// rounding mode is the same everywhere.
 extern "C" void cuda_emulator_switch(void** from, void* to);
 asm(R"(
 .text
@@ -51,9 +51,9 @@ constexpr std::size_t kStack = 128 << 10;
 #endif
 constexpr std::size_t kGuard = 4096;
 
-// Work runs on one thread at a time.
+// One thread at a time executes work.
 Fibre* current = nullptr;
-void* scheduler = nullptr;  // its stack pointer, while a fibre runs
+void* scheduler = nullptr;  // its stack pointer while a fibre runs
 #if defined(__SANITIZE_ADDRESS__)
 const void* scheduler_stack = nullptr;
 std::size_t scheduler_size = 0;
@@ -67,10 +67,11 @@ Fibre::Fibre(void (*entry)(), std::size_t number) : entry_(entry) {
   if (memory == MAP_FAILED) std::abort();
   memory_ = static_cast<char*>(memory);
   mprotect(memory_, kGuard, PROT_NONE);
-  // Stacks that begin at the same offset of a page would compete for the same lines of the cache.
+  // Stacks with equal page offsets would compete for the same cache sets.
   const std::size_t offset = 64 + number % 32 * 128;
   auto* top = reinterpret_cast<std::uintptr_t*>(memory_ + kGuard + kStack - offset);
-  // What the switch pops: six registers and the address to return to, below it the stack as after a call.
+  // Initial contents that the switch pops: six registers and the return address, with the stack aligned as
+  // after a call.
   *--top = 0;
   *--top = reinterpret_cast<std::uintptr_t>(&Fibre::start);
   for (int i = 0; i < 6; ++i) *--top = 0;

@@ -1,4 +1,4 @@
-// A thread of a kernel as a fibre: a stack of its own, entered and left by the emulator's scheduler.
+// Fibre of a kernel's thread: a separate stack, entered and left by the emulator's scheduler.
 #pragma once
 
 #include <cstddef>
@@ -7,15 +7,15 @@ namespace cuda_emulator {
 
 class Fibre {
  public:
-  // Calls `entry` at the first `resume`; it must not return.
+  // The first `resume` calls `entry`, which must not return.
   Fibre(void (*entry)(), std::size_t number);
   ~Fibre();
   Fibre(const Fibre&) = delete;
   Fibre& operator=(const Fibre&) = delete;
 
-  // Runs the fibre until it calls `pause`. Not from within a fibre.
+  // Runs the fibre until it calls `pause`. Must not be called from a fibre.
   void resume();
-  // Back to where `resume` was called. Only from within a fibre.
+  // Returns to the caller of `resume`. Must be called from a fibre.
   static void pause();
 
  private:

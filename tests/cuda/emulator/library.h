@@ -1,5 +1,5 @@
-// Parts that the stand-ins for the vendors' libraries share: work on a stream, elements of any type as one,
-// and limits that real libraries have.
+// Common parts of the fake vendor libraries: work on a stream, conversion of elements, and restrictions of
+// the real libraries.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,32 +14,31 @@
 
 namespace cuda_emulator {
 
-// Puts a library's work on the stream, as one kernel. `what` it does decides how long it takes for events
-// (control.h). Throws VendorError.
+// Enqueues library work on the stream as one kernel. `what` determines its duration (control.h). Throws
+// VendorError.
 void enqueue_library(cudaStream_t stream, std::string_view call, const std::string& what,
                      std::function<void()> work);
 
-// What the stand-ins offer for a problem, best first (control.h).
+// Algorithms for a problem, best first (control.h).
 std::vector<std::string> algorithm_names();
 
-// `count` elements widened to C; f32 rounded to TF32 (10 bits of mantissa, to nearest, ties away) if asked
-// for.
+// `count` elements widened to C; optionally f32 rounded to TF32 (10 bits of mantissa, to nearest, ties away).
 template <class C>
 std::vector<C> widened(const void* data, tandem::DType dtype, tandem::Index count, bool tf32);
 
-// Rounds to nearest even on store.
+// Rounds to nearest even.
 template <class C>
 void store(void* data, tandem::DType dtype, tandem::Index i, C value);
 
-// As float; integers are no matter of libraries.
+// Loads as float; integers are not supported.
 template <class C>
 C load(const void* data, tandem::DType dtype, tandem::Index i);
 
 void fill_with_nan(void* data, tandem::DType dtype, tandem::Index count);
 
-// Whether the libraries refuse what they refuse for many shapes: a bias or an addition in 16-bit products,
-// and in convolutions a bias, sums, an addition, or an f32 result of 16-bit operands (control.h).
+// Whether the fakes reject what the libraries reject for many shapes: a bias or accumulation in 16-bit
+// products; a bias, sums, accumulation, or an f32 result of 16-bit operands in convolutions (control.h).
 bool are_libraries_narrow();
-bool are_fusions_wrong();  // of convolutions
+bool are_fusions_wrong();  // fused convolutions give wrong results
 
 }  // namespace cuda_emulator

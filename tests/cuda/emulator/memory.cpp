@@ -19,15 +19,15 @@ constexpr std::size_t kReserved = std::size_t{64} << 30;
 constexpr std::size_t kPage = 4096, kAlignment = 512;
 
 struct Block {
-  char* pages;  // where its pages begin, and
+  char* pages;  // first page
   std::size_t page_bytes;
-  std::size_t bytes;  // what was asked for, which ends at their end up to the alignment
+  std::size_t bytes;  // requested size; the block ends at the end of its pages, up to alignment
 };
 
-// Everything here is changed under the lock of the interface (stream.h).
+// All variables below are protected by the lock of the interface (stream.h).
 std::map<char*, Block> blocks;             // by address
 std::map<char*, std::size_t> pinned;       // address → bytes
-std::map<char*, std::size_t> free_ranges;  // address → bytes, none touching another
+std::map<char*, std::size_t> free_ranges;  // address → bytes; never adjacent
 std::size_t capacity = std::size_t{8} << 30, allocated = 0;
 int access_depth = 0;
 
@@ -41,7 +41,7 @@ char* reserved() {
   return base;
 }
 
-// A file of poison that pages are mapped from, so that only those that work writes to take memory and time.
+// A file of poison that pages are mapped from, so that only written pages take memory and time.
 constexpr std::size_t kPoisonBytes = std::size_t{8} << 20;
 
 int poison_file() {
@@ -89,7 +89,7 @@ void* allocate_device(std::size_t bytes) {
   reserved();
   const std::size_t page_bytes = round_up(bytes, kPage);
   for (auto it = free_ranges.begin(); it != free_ranges.end(); ++it) {
-    // The page behind stays inaccessible.
+    // The page after the allocation stays inaccessible.
     if (it->second < page_bytes + kPage) continue;
     char* const pages = it->first;
     const std::size_t rest = it->second - page_bytes - kPage;
@@ -113,7 +113,7 @@ bool free_device(void* address) {
   allocated -= block.bytes;
   if (mmap(block.pages, block.page_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE,
            -1, 0) == MAP_FAILED)
-    fail("%zu bytes of device memory cannot be given back", block.page_bytes);
+    fail("%zu bytes of device memory cannot be freed", block.page_bytes);
   auto range = free_ranges.emplace(block.pages, block.page_bytes + kPage).first;
   if (const auto next = std::next(range);
       next != free_ranges.end() && range->first + range->second == next->first) {

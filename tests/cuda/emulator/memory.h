@@ -1,8 +1,8 @@
-// Memory of the emulated device and pinned memory of the host.
+// Memory of the emulated device, and pinned host memory.
 //
-// Device memory lies in one reserved range of addresses that nobody may touch but work that is being
-// executed: the host's own accesses crash. Allocations end at a page that is never accessible, as is freed
-// memory. What is allocated holds bytes kPoison: NaN in every floating type.
+// Device memory is one reserved address range that is accessible only to executing work: accesses by the host
+// crash. Allocations end at an inaccessible page, and freed memory is inaccessible. New allocations are
+// filled with kPoison bytes, which are NaN in every floating type.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@ namespace cuda_emulator {
 
 inline constexpr int kPoison = 0xff;
 
-// nullptr when the device's memory is exhausted.
+// nullptr if the device's memory is exhausted.
 void* allocate_device(std::size_t bytes);
-// False when it was not allocated here.
+// False if it was not allocated here.
 bool free_device(void* address);
 std::size_t allocated_device_bytes();
 std::size_t device_memory_bytes();
@@ -24,14 +24,14 @@ bool free_pinned(void* address);
 
 enum class Residence { pageable, pinned, device };
 Residence residence_of(const void* address);
-// Whether [address, address + bytes) lies within one allocation of the device; so does any other memory.
+// Whether [address, address + bytes) lies within one allocation of the device. True for all other memory.
 bool is_valid_range(const void* address, std::size_t bytes);
 
-// Whether accesses crash, where they are allowed otherwise.
+// Makes device memory inaccessible despite DeviceAccess, and accessible again.
 void hide_device_memory();
 void show_device_memory();
 
-// Device memory can be accessed while one of these lives.
+// Device memory is accessible during the lifetime of an object.
 class DeviceAccess {
  public:
   DeviceAccess();

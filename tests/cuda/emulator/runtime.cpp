@@ -1,4 +1,4 @@
-// The runtime's interface: devices, errors, memory, streams, events and launches.
+// The runtime API: devices, errors, memory, streams, events and launches.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -20,7 +20,7 @@ using cuda_emulator::Stream;
 
 namespace {
 
-// What waits for the whole device.
+// Synchronises with the whole device.
 cudaError_t wait_for_device() {
   for (Stream* stream : cuda_emulator::streams()) {
     if (const cudaError_t error = cuda_emulator::check_not_captured(*stream)) return error;
@@ -35,14 +35,14 @@ void wait_for(Stream& stream) {
   cuda_emulator::run(stream);
 }
 
-// Of the legacy stream and what it waits for.
+// Runs the legacy stream and all streams that it waits for.
 void run_blocking() {
   for (Stream* stream : cuda_emulator::streams()) {
     if (stream->blocking) cuda_emulator::run(*stream);
   }
 }
 
-// One memory, and one set of streams: a process uses one of them.
+// Devices share one memory and one set of streams; a process uses one device.
 int device_count() {
   static const int count = [] {
     const char* text = std::getenv("TANDEM_EMULATOR_DEVICES");
@@ -60,7 +60,7 @@ bool fits(const void* address, std::size_t bytes, bool device) {
          (residence_of(address) == Residence::device) == device;
 }
 
-// Whether the memory is where `kind` says.
+// Whether the addresses match `kind`.
 bool is_valid_copy(const void* target, const void* source, std::size_t bytes, cudaMemcpyKind kind) {
   if (kind == cudaMemcpyDefault)
     return cuda_emulator::is_valid_range(target, bytes) && cuda_emulator::is_valid_range(source, bytes);
@@ -69,8 +69,8 @@ bool is_valid_copy(const void* target, const void* source, std::size_t bytes, cu
   return fits(target, bytes, to_device) && fits(source, bytes, from_device);
 }
 
-// A copy to or from pageable memory in a graph. CUDA makes a node of it without a word, which copies at each
-// replay from and to memory that is others' by then: here it leaves what nobody wrote.
+// A copy to or from pageable memory in a graph. CUDA silently records a node that copies at each replay from
+// and to memory that may have been reused by then. The emulator writes poison instead.
 cudaError_t record_pageable_copy(cudaStream_t stream, void* target, std::size_t bytes) {
   const bool to_host = is_pageable(target);
   const cudaError_t error = enqueue(stream, [=] {
@@ -212,7 +212,7 @@ cudaError_t cudaFree(void* address) {
   const Call call;
   if (const cudaError_t error = cuda_emulator::unsafe_call()) return call.result(error);
   if (address == nullptr) return cudaSuccess;
-  // Waits for the device, captured streams excepted.
+  // Synchronises with the device, except captured streams.
   ++counters().host_waits;
   cuda_emulator::run_all();
   return call.result(cuda_emulator::free_device(address) ? cudaSuccess : cudaErrorInvalidValue);
@@ -275,7 +275,7 @@ cudaError_t cudaMemcpyAsync(void* target, const void* source, std::size_t bytes,
   if (stream->capture && (from_pageable || to_pageable))
     return call.result(record_pageable_copy(handle, target, bytes));
   if (to_pageable) {
-    // Returns when the copy is done.
+    // Synchronous.
     if (residence_of(source) == Residence::device) counters().bytes_to_host += bytes;
     if (const cudaError_t error = enqueue(handle, [=] { std::memmove(target, source, bytes); }))
       return call.result(error);
@@ -283,7 +283,7 @@ cudaError_t cudaMemcpyAsync(void* target, const void* source, std::size_t bytes,
     return cudaSuccess;
   }
   if (from_pageable) {
-    // Goes by way of memory of the runtime, which a GPU may have to wait for.
+    // Staged in memory of the runtime, which may block on a GPU.
     ++counters().host_waits;
     const auto* const begin = static_cast<const char*>(source);
     return call.result(enqueue(handle, [target, staged = std::vector<char>(begin, begin + bytes)] {

@@ -1,5 +1,5 @@
-// Sorting behind core/cuda/sort.h, as CUB's radix sort does it: by the given bits of the keys, stable, the
-// result in either of two buffers.
+// Fake of core/cuda/sort.h, like CUB's radix sort: by the given bits of the keys, stable, with the result in
+// either of two buffers.
 #include "core/cuda/sort.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ SortedPairs sort_pairs(const CudaBackend& backend, const Tensor& keys, const Ten
   const Tensor other_keys = backend.workspace(keys.shape(), keys.dtype());
   const Tensor other_values = backend.workspace(values.shape(), values.dtype());
   const bool wide = keys.dtype() == DType::i64;
-  // A pass takes 8 bits and changes the buffer.
+  // A pass sorts 8 bits and swaps the buffers.
   const bool back = (bits + 7) / 8 % 2 == 0;
   cuda_emulator::enqueue_library(
       backend.stream(), "DeviceRadixSort", "sort",
@@ -48,7 +48,7 @@ SortedPairs sort_pairs(const CudaBackend& backend, const Tensor& keys, const Ten
         } else {
           sort_words<std::uint32_t>(k, v, result_keys, result_values, count, bits);
         }
-        // The other buffers hold what a pass before left.
+        // The other buffers contain leftovers of an earlier pass.
         cuda_emulator::fill_with_nan(back ? ok : k, wide ? DType::f64 : DType::f32, count);
         cuda_emulator::fill_with_nan(back ? ov : v, wide ? DType::f64 : DType::f32, count);
       });

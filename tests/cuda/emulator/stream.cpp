@@ -26,7 +26,7 @@ bool& eager() {
   return eager;
 }
 
-// Everything that is on the stream now.
+// The current end of the stream's queue.
 std::shared_ptr<Point> end_of(Stream& stream) {
   auto point = std::make_shared<Point>(Point{.stream = &stream});
   stream.queue.push_back({.mark = point});
@@ -80,10 +80,10 @@ Stream* find(cudaStream_t stream) {
 
 namespace {
 
-// A GPU works while its host waits for something else, such as another process whose GPU waits for this one.
-// Where TANDEM_EMULATOR_PROGRESS is set, a thread looks after the streams.
+// A GPU works while its host waits for something else, e.g. another process whose GPU waits for this one.
+// With TANDEM_EMULATOR_PROGRESS a thread executes the streams.
 void work_on_alone() {
-  static bool stopped = false;  // changed and read under the lock
+  static bool stopped = false;  // protected by the lock
   std::thread([] {
     while (true) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -145,7 +145,7 @@ cudaError_t put(cudaStream_t handle, Work work, Begin begin) {
   return cudaSuccess;
 }
 
-// Whether the operation has come to its end.
+// Whether the operation is complete.
 bool advance(Operation& operation, bool patient) {
   if (operation.begin) {
     operation.progress = operation.begin();
@@ -204,7 +204,7 @@ class Replay {
     }
   }
 
-  // Whether all has been executed; false: what is left waits for other processes.
+  // Returns whether all work was executed; false if the rest waits for other processes.
   bool advance() {
     while (!ready_.empty()) {
       if (!execute_one()) return false;

@@ -1,11 +1,11 @@
-// Streams, events and captures: when work is executed, and what is recorded instead.
+// Streams, events and captures: execution and recording of work.
 //
 // A stream is a queue. Its work is executed when something waits for it, in the order of the queue; a wait
-// for an event first executes the event's stream up to the event. A stream that is captured executes nothing:
-// its work becomes nodes of a graph, each after the nodes its stream had to wait for.
+// for an event first executes the event's stream up to the event. A captured stream executes nothing: its
+// work becomes nodes of a graph, each after the nodes that its stream had to wait for.
 //
-// Work that other processes take part in may not come to its end at once: it is looked after until it has
-// ended, by calls that wait, or once by calls that only ask.
+// Work that involves other processes may not complete at once: waiting calls advance it until it is complete,
+// polling calls advance it once.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -22,23 +22,23 @@
 namespace cuda_emulator {
 
 using Work = std::function<void()>;
-// Helps along what has begun; whether it has ended. And what begins it.
+// Advances work and returns whether it is complete; Begin starts the work.
 using Progress = std::function<bool()>;
 using Begin = std::function<Progress()>;
 
-// A place in the queue of a stream.
+// A position in a stream's queue.
 struct Point {
   Stream* stream = nullptr;
   bool reached = false;
-  std::optional<int> denials;  // how often it is still said not to be reached; drawn when it is first asked
+  std::optional<int> denials;  // remaining polls that report "not reached"; set by the first poll
   std::chrono::steady_clock::time_point time;
 };
 
-// The time that events see: the host's, and what executed work spent besides.
+// Time seen by events: real time plus the simulated durations of executed work.
 std::chrono::steady_clock::time_point now();
-// What a piece of work did to it, and to the second cache, which is warm from now on.
+// Adds a work item's duration, and marks L2 as warm.
 void spend(double seconds);
-// Whether the last work wrote as much as the second cache holds.
+// Whether the last work wrote as much as L2 holds.
 bool is_cache_cold();
 void chill_cache(std::size_t bytes);
 inline constexpr std::size_t kSecondCache = std::size_t{1} << 20;  // bytes
@@ -68,55 +68,54 @@ struct Capture {
   std::thread::id thread;
   Stream* origin;
   bool valid = true;
-  std::vector<Stream*> streams;  // the origin and those that joined
+  std::vector<Stream*> streams;  // the origin and the joined streams
   Graph graph;
 };
 
 struct Stream {
-  bool blocking = true;  // waits for the legacy stream, and the other way about
+  bool blocking = true;  // synchronises with the legacy stream
   std::deque<Operation> queue;
   std::shared_ptr<Capture> capture;
-  std::vector<std::size_t> tail;  // of a capture: what the next node comes after
+  std::vector<std::size_t> tail;  // dependencies of the next captured node
 };
 
 struct Event {
   bool timed = true;
-  std::shared_ptr<Point> point;  // where it was last recorded, or
+  std::shared_ptr<Point> point;  // position of its last recording, or
   std::shared_ptr<Capture> capture;
   std::vector<std::size_t> tail;
 };
 
-// Held by every function of the interface.
+// Every function of the interface holds this lock.
 std::recursive_mutex& lock();
 
-// The stream itself, or the legacy stream for nullptr; nullptr when there is no such stream.
+// The stream, or the legacy stream for nullptr; nullptr if there is no such stream.
 Stream* find(cudaStream_t stream);
 // All streams, the legacy stream first.
 const std::vector<Stream*>& streams();
 Stream* add_stream(bool blocking);
 void remove_stream(Stream* stream);
 
-// Puts work on a stream, or into its capture.
+// Enqueues work on a stream, or adds it to its capture.
 cudaError_t enqueue(cudaStream_t stream, Work work);
 cudaError_t enqueue_progress(cudaStream_t stream, Begin begin);
-// Executes the stream's work up to `point`, or all; whether it came so far. Who is not patient does not wait
-// for other processes.
+// Executes the stream's work up to `point`, or all, and returns whether it got there. If not `patient`, it
+// does not wait for other processes.
 bool run(Stream& stream, const Point* point = nullptr, bool patient = true);
 void run_all();
 void set_eager_execution(bool eager);
 bool is_eager();
 
-// Executes a graph, in the order of `order` (block.h) where it leaves a choice.
+// Executes a graph; unordered nodes are run in the order of `order` (block.h).
 Progress replay(std::shared_ptr<const Graph> graph);
 
 // ---- Captures
 
-// What keeps a call from being made while a stream is captured; cudaSuccess if nothing does. The captures it
-// disturbs are no longer valid.
+// Error of a call that is forbidden during capture, or cudaSuccess. Invalidates the affected captures.
 cudaError_t unsafe_call();
-// Of a call that waits for `stream` or asks for its state.
+// For a call that waits for `stream` or queries it.
 cudaError_t check_not_captured(Stream& stream);
-// Of a call that orders itself with all blocking streams.
+// For a call that synchronises with all blocking streams.
 cudaError_t check_legacy();
 void invalidate(Capture& capture);
 

@@ -1,4 +1,4 @@
-// The types that core/cuda/blas.h names. The stand-in for the library has no use for them.
+// The types named in core/cuda/blas.h; the fake library does not use them.
 #pragma once
 
 struct cublasLtContext;

@@ -1,4 +1,4 @@
-// Conversions of bfloat16 as the device makes them: to nearest even, NaN to one pattern.
+// bfloat16 conversions like the device's: to nearest even, with a single NaN pattern.
 #pragma once
 
 #include <bit>

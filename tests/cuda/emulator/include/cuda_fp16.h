@@ -1,4 +1,4 @@
-// Conversions of FP16 as the device makes them: to nearest even, NaN to one pattern.
+// FP16 conversions like the device's: to nearest even, with a single NaN pattern.
 #pragma once
 
 #include <bit>

@@ -1,5 +1,5 @@
-// CUDA's device language as C++: keywords, vector types and the intrinsics that core/cuda uses. Barriers and
-// exchanges between lanes meet in tests/cuda/emulator/block.cpp.
+// CUDA's device language as C++: the keywords, vector types and intrinsics that core/cuda uses. block.cpp
+// implements barriers and warp operations.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,11 +17,11 @@
 #define __device__
 #define __host__
 #define __forceinline__ inline __attribute__((always_inline))
-#define __noinline__  // stands in attributes of the standard library too
+#define __noinline__  // also appears in standard library attributes
 #define __launch_bounds__(...)
 #define __grid_constant__
 
-// ---- Where a thread is
+// ---- Thread indices
 
 namespace cuda_emulator {
 
@@ -33,20 +33,20 @@ using Where = std::source_location;
 void block_barrier(const Where& where);
 int block_barrier_count(bool counted, const Where& where);
 void warp_barrier(unsigned mask, const Where& where);
-// What lane `source` of the warp brings; the lanes of `mask` meet.
+// The value of lane `source`, after all lanes in `mask` have arrived.
 std::uint64_t shuffle(unsigned mask, std::uint64_t value, unsigned source, const Where& where);
 unsigned ballot(unsigned mask, bool value, const Where& where);
 
-// A variable of a block in the block at hand.
+// Address of a shared variable in the current block.
 struct SharedPlace {
-  std::uint64_t block = 0;  // the serial number of the block it was placed in
+  std::uint64_t block = 0;  // serial number of the block that the address belongs to
   void* address = nullptr;
 };
 extern std::uint64_t block_serial;
 void place_shared(SharedPlace& place, std::size_t bytes, std::size_t alignment, const Where& where);
 void* dynamic_shared();
 
-// What the build makes of `__shared__ T name;`: every declaration has a Site of its own.
+// The build rewrites `__shared__ T name;` to a call of this; each declaration has its own Site type.
 template <class T, class Site>
 T& shared(Site, const Where& where = Where::current()) {
   static SharedPlace place;
@@ -56,7 +56,7 @@ T& shared(Site, const Where& where = Where::current()) {
 
 }  // namespace cuda_emulator
 
-// A macro, as members of other classes bear these names.
+// Macros, because other classes have members with these names.
 #define threadIdx (::cuda_emulator::thread_index)
 #define blockIdx (::cuda_emulator::block_index)
 #define blockDim (::cuda_emulator::block_extent)
@@ -158,7 +158,7 @@ T __shfl_down_sync(unsigned mask, T value, unsigned distance, int width = 32,
                                  where);
 }
 
-// ---- Kernels that start early
+// ---- Early start
 
 namespace cuda_emulator {
 void await_earlier_grid();
@@ -195,7 +195,7 @@ CUDA_EMULATOR_STORE(__stwb)
 CUDA_EMULATOR_STORE(__stwt)
 #undef CUDA_EMULATOR_STORE
 
-// One thread runs at a time.
+// Needs no atomics, because one thread runs at a time.
 template <class T>
 inline T atomicAdd(T* address, std::type_identity_t<T> value) {
   const T old = *address;
@@ -276,7 +276,7 @@ inline float __ull2float_rz(unsigned long long x) {
 
 namespace cuda_emulator {
 
-// NaN gives `of_nan`.
+// NaN is converted to `of_nan`.
 template <class To, class From>
 inline To truncated(From x, To of_nan) {
   constexpr From kAbove = static_cast<From>(0x1p31) * (sizeof(To) == 8 ? static_cast<From>(0x1p32) : From(1));

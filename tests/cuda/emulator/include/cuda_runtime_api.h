@@ -1,5 +1,5 @@
-// The part of the CUDA 13 runtime's host interface that core/cuda uses, in the names, signatures and values
-// of the real one, over the emulator. A launch is typed, so that its arguments can be kept by value.
+// The part of the CUDA 13 runtime's host API that core/cuda uses, with its names, signatures and values,
+// implemented by the emulator. Launches are typed, so that arguments can be stored by value.
 #pragma once
 
 #include <cstddef>
@@ -171,7 +171,7 @@ enum cudaStreamCaptureStatus {
   cudaStreamCaptureStatusActive = 1,
   cudaStreamCaptureStatusInvalidated = 2,
 };
-struct cudaGraphNode;  // nodes are counted, and never handed out
+struct cudaGraphNode;  // nodes are counted, but not exposed
 using cudaGraphNode_t = cudaGraphNode*;
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
@@ -186,13 +186,13 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 
-// ---- Launching
+// ---- Launches
 
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value);
 
 struct cudaFuncAttributes {
-  int ptxVersion;  // 10·major + minor of what it was compiled for
+  int ptxVersion;  // 10·major + minor of the compiled PTX
 };
 template <class Kernel>
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, Kernel*) {
@@ -206,11 +206,11 @@ struct Launch {
   const void* kernel;
   dim3 grid, block;
   std::size_t shared_bytes;     // dynamic
-  std::size_t parameter_bytes;  // of all arguments
-  bool early = false;           // it may start before the kernel before it has ended
+  std::size_t parameter_bytes;  // total size of the arguments
+  bool early = false;           // may start before the previous kernel ends
 };
 
-// Puts the kernel's blocks on the stream; `thread` is what each of their threads runs.
+// Enqueues the kernel on the stream; each of its threads runs `thread`.
 cudaError_t enqueue_kernel(const Launch& launch, std::function<void()> thread, cudaStream_t stream);
 
 }  // namespace cuda_emulator
