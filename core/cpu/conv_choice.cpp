@@ -54,8 +54,7 @@ bool is_strided(const Convolution& p) { return !is_dense(p); }
 
 Index channel_pairs(const Convolution& p) { return p.channels * p.out_channels; }
 
-// A filter gradient has 16 sums per thread and channel pair: they must fit in the caches and be added to
-// often.
+// A filter gradient has 16 sums per thread and channel pair: they must fit in the caches and be reused.
 bool winograd_suits(Pass pass, const Convolution& p, DType dtype, const ConvMachine& machine) {
   if (!winograd_can(p)) return false;
   const bool of_input = pass == Pass::input_gradient;

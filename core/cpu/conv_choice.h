@@ -1,6 +1,5 @@
 // Choice of the algorithm for a pass of a convolution, by shape, dtypes, CPU level and number of threads. It
-// never measures time, so results are reproducible. bench/CONVOLUTIONS.md has the measurements behind the
-// rules.
+// never measures time, so results are reproducible. Measurements: bench/CONVOLUTIONS.md.
 #pragma once
 
 #include <cstdint>

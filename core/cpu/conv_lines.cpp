@@ -6,9 +6,8 @@ namespace tandem::cpu {
 
 namespace {
 
-// Ring buffer size: half of a 512 KiB L2. Rings of half an L1 split images into runs of 64 to 256 bytes, and
-// copying those costs more than it saves: a filter gradient of 240>240@28/2 in f32 on one Zen 3 core runs at
-// 5.4 GFLOP/s instead of 10.
+// Ring buffer size: half of a 512 KiB L2. Half of L1 gives runs of 64 to 256 bytes, whose copies cost more
+// than they save: a filter gradient of 240>240@28/2 in f32 on one Zen 3 core: 5.4 GFLOP/s instead of 10.
 constexpr Index kRingFloats = 64 * 1024;
 
 }  // namespace

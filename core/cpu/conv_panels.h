@@ -46,8 +46,8 @@ struct ConvPanels {
   }
 };
 
-// forward copies x, input_gradient copies dy. Groups are 1. The input's channels are a multiple of 16, except
-// in forward with depth 1.
+// forward copies x, input_gradient dy. Groups are 1. Except in forward with depth 1, channels are multiples
+// of 16.
 ConvPanels conv_panels(onednn::Pass pass, const onednn::Convolution& problem, Index depth);
 
 }  // namespace tandem::cpu

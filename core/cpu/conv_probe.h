@@ -1,5 +1,4 @@
-// Control and tracing of convolution algorithms for benchmarks and tests, per thread. When unused, they cost
-// a step one pointer check.
+// Per-thread control and tracing of convolution algorithms for tests; unused, they cost one pointer check.
 #pragma once
 
 #include <optional>

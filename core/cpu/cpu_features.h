@@ -41,8 +41,7 @@ const std::string& cpu_model();
 // Logical CPUs in the affinity mask, or in OpenMP's places (OMP_PLACES).
 int available_cpus();
 
-// CPUs that may be kept busy: available_cpus(), or the container's CPU quota, rounded up. `root` contains
-// /proc and /sys.
+// Usable CPUs: available_cpus(), or the container's CPU quota, rounded up. `root` contains /proc and /sys.
 int usable_cpus(const std::string& root = "/");
 
 // Size of the OpenMP team, which is created by the first call (core/cpu/team.h); 1 within a parallel region.

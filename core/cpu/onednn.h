@@ -34,8 +34,7 @@ class Primitive {
  public:
   static constexpr int kMaxArguments = 4;
 
-  // Takes ownership of `primitive`; `roles` are oneDNN's names of its arguments; `where` prefixes error
-  // messages.
+  // Owns `primitive`; `roles` are oneDNN's names of its arguments; `where` prefixes error messages.
   Primitive(dnnl_primitive* primitive, std::initializer_list<int> roles, std::string where);
   ~Primitive();
   // A copy that another thread can run concurrently.
@@ -74,8 +73,7 @@ class Primitive {
   std::string where_;
 };
 
-// Whether oneDNN multiplies bf16 in hardware at its instruction level (core/cpu/level.h, ONEDNN_MAX_CPU_ISA).
-// If not, it gets no bf16.
+// Whether oneDNN's instruction level (core/cpu/level.h, ONEDNN_MAX_CPU_ISA) multiplies bf16 in hardware.
 bool multiplies_bf16();
 
 enum class Pass : std::uint8_t { forward, input_gradient, filter_gradient };

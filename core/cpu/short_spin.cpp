@@ -6,8 +6,7 @@
 // elf/dl-init.c, csu/init-first.c): setenv would have no effect, and the vector cannot grow. Therefore
 // GOMP_SPINCOUNT temporarily replaces the entry of a variable that no library reads in its constructor, until
 // all library constructors have run. Afterwards no trace remains for the program or its children. If this is
-// impossible (another C library, an environment without such a variable), OpenMP's default applies, and
-// waiting() says so.
+// impossible (another C library, no such variable), OpenMP's default applies, and waiting() says so.
 #include <time.h>
 #include <unistd.h>
 
@@ -44,8 +43,8 @@ double now_ns() {
   return 1e9 * static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec);
 }
 
-// Duration of an iteration of libgomp's spin loop: config/linux/wait.h, do_spin(). The instruction takes 9 to
-// 140 cycles.
+// Duration of a spin iteration of libgomp (config/linux/wait.h, do_spin()), an instruction of 9 to 140
+// cycles.
 double turn_ns() {
   constexpr int kTurns = 512;
   static int address = 0;

@@ -9,9 +9,8 @@ namespace tandem::cpu {
 // cores longer spinning takes CPU time from the thread that is waited for.
 inline constexpr double kSpinMicroseconds = 50.0;
 
-// The waiting policy of this process: "spin 50 us, then sleep"; the environment's setting, e.g.
-// "OMP_WAIT_POLICY=passive"; or "as OpenMP does by default" (milliseconds of spinning) in a program without
-// core/cpu/short_spin.cpp.
+// This process's policy: "spin 50 us, then sleep"; a variable, e.g. "OMP_WAIT_POLICY=passive"; or "as OpenMP
+// does by default" (spins for milliseconds) in a program without core/cpu/short_spin.cpp.
 std::string waiting();
 
 // Called by short_spin.cpp after it has set the policy.

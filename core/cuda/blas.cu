@@ -18,8 +18,7 @@ namespace {
 
 constexpr std::size_t kMostWorkspace = std::size_t{32} << 20;
 constexpr int kMostAlgorithms = 8;  // maximum number of heuristic results
-// cuBLASLt 13.1 rejects a workspace with less alignment (CUBLAS_STATUS_INVALID_VALUE), contrary to its
-// header.
+// cuBLASLt 13.1 rejects less alignment (CUBLAS_STATUS_INVALID_VALUE), contrary to its header.
 constexpr std::size_t kWorkspaceAlignment = 256;
 
 void check(cublasStatus_t status, std::string_view call, const Product* product = nullptr) {

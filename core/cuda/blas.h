@@ -18,8 +18,7 @@
 
 namespace tandem::cuda {
 
-// c[m,n] = op(a)·op(b) (+ bias[n]) (+ c) for each matrix of a batch. All are row-major; those of c are
-// contiguous.
+// c[m,n] = op(a)·op(b) (+ bias[n]) (+ c) for each matrix of a batch, row-major; those of c are contiguous.
 struct Product {
   Index batch = 1, m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;

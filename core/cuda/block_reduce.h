@@ -17,8 +17,7 @@ __device__ __forceinline__ T warp_reduce(T value, Combine combine) {
 }
 
 // Reduction over all threads of a block, a multiple of 32 up to 1024; every thread gets the result. `shared`
-// holds 32 values and may be reused after the call. T must be supported by __shfl (float, double, int,
-// unsigned, long long).
+// holds 32 values and may be reused after the call. T: float, double, int, unsigned or long long.
 template <class T, class Combine>
 __device__ __forceinline__ T block_reduce(T value, T neutral, T* shared, Combine combine) {
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, warps = blockDim.x / kWarp;

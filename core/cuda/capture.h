@@ -19,8 +19,7 @@ inline bool is_captured(cudaStream_t stream) {
 inline constexpr std::string_view kWithoutRecording =
     "cuda_graph=auto or cuda_graph=off runs such steps without a graph";
 
-// Throws VendorError in a recording: row lengths are passed as kernel arguments, so the graph would keep
-// those of the recorded batch.
+// Throws VendorError in a recording, which would keep the row lengths of its batch as kernel arguments.
 inline void refuse_to_record_lengths(cudaStream_t stream, std::string_view op) {
   if (is_captured(stream))
     throw VendorError(

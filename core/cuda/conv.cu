@@ -60,8 +60,7 @@ __global__ void add_bias_any(const void* x, DType x_dtype, const float* bias, vo
     store_any(y, y_dtype, i, load_any<float>(x, x_dtype, i) + bias[i % channels]);
 }
 
-// Returns whether it ran: `channels` must be a multiple of N, and tensors must have these types and be
-// aligned.
+// Returns whether it ran: needs tensors of these types, aligned, with channels in multiples of N.
 template <class From, class To, int N>
 bool try_add_bias(const Tensor& x, const Tensor& bias, const Tensor& y, cudaStream_t stream) {
   const Index channels = bias.numel(), packs = y.numel() / N;
@@ -373,8 +372,7 @@ bool try_to_add(CudaBackend& backend, Convolution p, DType dtype, const Tensor& 
 
 // ---- 1×1 filters
 
-// dx ← dx + dy·filter, rounded once, if the gradient is a plain product of types that cuBLASLt supports.
-// Returns whether it ran.
+// dx ← dx + dy·filter, rounded once, if cuBLASLt supports the product. Returns whether it ran.
 bool try_to_add_product(CudaBackend& backend, const Convolution& p, DType type, const Tensor& dy,
                         const Tensor& filter, const Tensor& dx) {
   const bool as_it_is = dy.dtype() == type && filter.dtype() == type;
@@ -394,8 +392,7 @@ bool is_pointwise(const Convolution& p) {
 }
 
 // dfilter [O,1,1,C] = dyᵀ·x over all positions, for 16-bit operands with an f32 or 16-bit result. cuBLASLt
-// needs no conversion and splits the long sum if that is faster; cuDNN supports few such shapes. A stride
-// skips pixels of x.
+// splits the long sum if that is faster; cuDNN supports few such shapes. A stride skips pixels of x.
 void multiply_pixels(CudaBackend& backend, const Convolution& p, const Tensor& x, const Tensor& dy,
                      const Tensor& dfilter, bool accumulate) {
   const Index positions = p.batch * p.out_height * p.out_width;

@@ -1,8 +1,7 @@
 // Cumulative sums.
 //
 // x is viewed as [outer, extent, inner]. If outer·inner gives too few threads, `extent` is split into chunks:
-// kernels compute the sum of each chunk, then the prefix sums of these, then the prefix sums within chunks.
-// Sums are f64 (i64).
+// kernels compute the f64 (i64) sum of each chunk, the prefix sums of these, and those within chunks.
 #include <cuda_runtime.h>
 
 #include <algorithm>

@@ -64,20 +64,17 @@ std::string key_text(Pass pass, const Convolution& problem, const Rules& rules);
 // Builds the graph of a pass and lets the frontend validate it, without a device. Throws VendorError.
 void validate(Pass pass, const Convolution& problem);
 
-// f32 filter gradients of 16-bit operands are requested from cuDNN only if both channel counts are multiples
-// of this. cuDNN 9.19 returns wrong results if both are multiples of 4 and one is not a multiple of 8 (H100,
-// H200).
+// Divisor of both channel counts for f32 filter gradients of 16-bit operands by cuDNN: 9.19 returns wrong
+// results (H100, H200) if both are multiples of 4 and one is not a multiple of 8.
 inline constexpr int kChannelsOfWideGradients = 8;
 
 // Variants of `problem` that a plan may compute, best first, starting with the problem itself if supported.
-// Fused sums exclude a bias and a result of another type. A result that something is added to later is f32 if
-// possible.
+// Fused sums exclude a bias and a result of another type. A result to be added to later is f32 if possible.
 std::vector<Convolution> alternatives(Pass pass, const Convolution& problem, const Rules& rules);
 
 // Names of cuDNN's heuristic plans for the device in `description` (cuDNN's JSON,
-// CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION) that cuDNN can build, in heuristic order, without a device.
-// Without the CUDA driver, runtime-compiled engines are missing. Throws VendorError for an invalid
-// description or graph.
+// CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION) that cuDNN can build, in order, without a device. Without the
+// CUDA driver, runtime-compiled engines are missing. Throws VendorError for an invalid description or graph.
 std::vector<std::string> plans_on(std::string_view description, Pass pass, const Convolution& problem,
                                   const Rules& rules);
 
@@ -100,8 +97,7 @@ class Plan {
   // type. After its first run a plan may be replaced, if writing f32 is too slow.
   const Convolution& carried() const;
   std::string name() const;  // cuDNN's engine name with its knobs, e.g. "eng65_k2=5_k13=1"; or "cuBLASLt"
-  // Whether the choice is final: by timing, table or rule. True after the first uncaptured run, or after
-  // `Library::try_out`.
+  // Whether the choice is final: after the first uncaptured run or `Library::try_out`, or by table or rule.
   bool tuned() const;
   std::size_t workspace_bytes() const;
 
@@ -145,7 +141,7 @@ class Library {
   Plan* fused_plan(Pass pass, const Convolution& problem);
   // Verifies and times the plan on the actual data, outside of capture. Returns whether it is correct and
   // faster than its rival. Otherwise the plan is dismissed, unless the data proved nothing. Overwrites the
-  // results at `addresses`.
+  // results.
   bool try_out(Plan& plan, const Addresses& addresses, const Rival& rival);
   void dismiss(Plan& plan);  // fused_plan() returns nullptr from now on
 

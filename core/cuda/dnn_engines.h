@@ -1,5 +1,5 @@
 // Interface between the choice of plans (dnn_plan.cpp) and the library: candidates for a problem, and
-// executable plans. Implemented by cuDNN in dnn.cpp and by a fake in tests.
+// executable plans. Implemented by cuDNN in dnn.cpp and by a stand-in in tests.
 #pragma once
 
 #include <cstdint>
@@ -45,8 +45,7 @@ class Offer {
   };
   std::vector<Listed> listed;  // in the heuristics' order, best first
 
-  // Builds candidate `index`. Threads may build concurrently under different `thread` numbers; the main
-  // thread is 0.
+  // Builds candidate `index`. Threads with different numbers may build concurrently; the main thread is 0.
   virtual Outcome build(std::int64_t index, int thread, std::unique_ptr<Engine>& engine) = 0;
 };
 

@@ -227,8 +227,7 @@ class Plan::Impl {
   // Time limit per problem for starting to build candidates. Compiling an engine for a shape takes a second
   // or more, and ResNet-50 has a hundred problems.
   static constexpr std::chrono::milliseconds kBuildingPatience{300};
-  // Minimum cost of a filter gradient of widened operands relative to the rounding one: twice the bytes, at
-  // half the arithmetic rate.
+  // Least relative cost of a filter gradient of widened operands: twice the bytes, half the arithmetic rate.
   static constexpr float kWidenedCost = 1.5f;
 
   std::string text() const { return key_text(key_.pass, key_.problem, key_.rules); }

@@ -25,8 +25,7 @@ struct Operands {
   const T* at[kMaxOperands];
 };
 
-// `accumulate` is uniform, so it costs nothing in a memory-bound kernel; as a template parameter it would
-// double the kernels.
+// `accumulate` is uniform and costs nothing here; as a template parameter it would double the kernels.
 template <class F, class T>
 __global__ void uniform_kernel(formulas::Constants<ComputeType<T>> c, Operands<T> x, T* y, Index count,
                                bool accumulate) {

@@ -67,8 +67,7 @@ void visit_positions(Index count, Visitor&& visit) {
 
 // ---- gather and scatter_add: one index per element
 
-// Elements of an index tensor and their positions in a larger tensor of the same rank. The axis of the index
-// has stride 0.
+// Elements of an index tensor and their positions in a larger tensor. The indexed axis has stride 0.
 struct Lines {
   int rank = 0;  // after merging; axis 0 is the innermost
   Index extent[kMaxRank], stride[kMaxRank];
@@ -411,8 +410,7 @@ void check_summed(const char* op, DType src, DType y) {
          name_of(src), name_of(y));
 }
 
-// Sorts the pairs (target, position) that `fill` writes, and adds their elements. Targets are in [0, extent];
-// `extent` marks a bad index.
+// Sorts the pairs (target, position) of `fill` and adds their elements. Target `extent` marks a bad index.
 template <class Fill>
 void add_sorted(const CudaBackend& backend, const Tensor& src, const Tensor& y, const Slices& slices,
                 Fill&& fill) {

@@ -1,7 +1,6 @@
 // Top-k selection and sorting along an axis. Elements are ordered by (value, index), so every result is
 // stable and unique; NaN is the largest value and the two zeros are equal. Values become order-preserving
-// integers, complemented if the largest come first, with the index in the low bits, so that an entry is
-// compared at once.
+// integers, complemented if the largest come first, with the index in the low bits.
 //
 //   lines of up to 2048 elements   bitonic sort in shared memory; one warp per short line
 //   selection of up to 1024        one block per line reads it once and keeps entries below the current k-th
@@ -142,8 +141,7 @@ __device__ __forceinline__ void synchronize(int group) {
   }
 }
 
-// Bitonic sort of a power of two of entries by all threads of the group. Synchronises the group before and
-// after.
+// Bitonic sort of a power of two of entries by a whole group. Synchronises the group before and after.
 template <class E>
 __device__ __noinline__ void sort_entries(E* entries, int size, int thread, int group) {
   for (int width = 2; width <= size; width *= 2) {

@@ -27,8 +27,8 @@ inline unsigned blocks_for(Index count, Index per_block = kThreads) {
   return static_cast<unsigned>(std::clamp<Index>(ceil_div(count, per_block), 1, kMost));
 }
 
-// Whether programmatic dependent launch is used: all GPUs are Hopper or later. TANDEM_EARLY_START=0 disables
-// it for comparison.
+// Whether programmatic dependent launch is used: all GPUs are Hopper or later, and TANDEM_EARLY_START is not
+// 0.
 bool starts_early();
 
 // Launches on a stream; arguments are converted to the kernel's parameter types. `name` appears in errors.

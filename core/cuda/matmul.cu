@@ -24,8 +24,7 @@ namespace {
 
 // ---- c = product + bias + c
 
-// Processes kWidth adjacent elements of a row at a time: `packs` in all, `columns` per row. The product may
-// be c, or null for zero.
+// Processes packs of kWidth elements: `packs` in all, `columns` per row. `product` may be c, or null (zero).
 template <class From, class To, int kWidth>
 __global__ void __launch_bounds__(kThreads)
     finish_kernel(const From* product, Slot bias, To* c, Index packs, Index columns, bool accumulate) {

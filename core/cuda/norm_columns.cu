@@ -13,8 +13,8 @@
 // or more: at most 1056 blocks write 12 bytes for each of at most 256 channels, 3 MB beside 411 MB of x in
 // the first stage, 1.2 MB beside 51 MB in the last, mostly in L2. Writing passes start with the rows that the
 // reduction pass read last, and use streaming stores for large tensors, so that cached rows of x are not read
-// twice from memory. They run in many small blocks (16 or more rows per thread for large tensors) that finish
-// at nearly the same time.
+// twice from memory. They run in many small blocks (16 or more rows per thread) that finish at nearly the
+// same time.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -517,7 +517,7 @@ ColumnPlan plan_columns(Index samples, Index rows, Index channels, bool packed, 
   return p;
 }
 
-// One wave of blocks, with `resident` blocks per multiprocessor, or two waves of large blocks. The chunks per
+// One wave of blocks, with `resident` blocks per multiprocessor, or two waves of large blocks; chunks per
 // block differ by at most one.
 ColumnPlan gathering_plan(ColumnPlan p, int resident) {
   const Index wave = std::max<Index>(1, Index{kProcessors} * resident / (p.column_blocks * p.samples));

@@ -1,6 +1,6 @@
-// Norms over the columns of [samples, rows, channels]: sums over the rows of each column, and passes that
-// apply coefficients per column. Batch norm has one sample, group norm those of its input. Each has its own
-// kernels between the passes.
+// Norms over the columns of [samples, rows, channels]: sums over rows, and passes that apply coefficients per
+// column. Batch norm has one sample, group norm those of its input. Each has its own kernels between the
+// passes.
 #pragma once
 
 #include <cuda_runtime_api.h>

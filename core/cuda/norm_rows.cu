@@ -312,8 +312,7 @@ __global__ void layer_norm_backward_any_kernel(Slot x, Slot gamma, Slot mean, Sl
   }
 }
 
-// Σ dy·normalised and Σ dy over the rows of a slice. Block (columns of a warp, slice); a warp has every
-// eighth row.
+// Σ dy·normalised and Σ dy over the rows of a slice. Block: (columns of a warp, slice); warp: every 8th row.
 constexpr int kSliceWarps = 8;
 
 template <class T>

@@ -1,5 +1,4 @@
-// Matrices with rows aligned to 16 bytes, as cuBLASLt's fastest kernels need (TMA and wgmma load 16-byte
-// units of a row).
+// Matrices with rows aligned to 16 bytes, the unit of TMA and wgmma in cuBLASLt's fastest kernels.
 #pragma once
 
 #include "core/cuda/cuda_backend.h"

@@ -162,8 +162,7 @@ struct AdaptiveWindows {
   __device__ __forceinline__ int count_columns(int ox) const { return columns(ox).last - columns(ox).first; }
 };
 
-// Calls body(image, row, column, first channel) for this thread's positions of [batch, height, width], kSize
-// channels each.
+// Calls body(image, row, column, first channel) for this thread's positions, kSize channels each.
 template <int kSize, class Body>
 __device__ __forceinline__ void over_positions(int batch, int height, int width, int channels, Body&& body) {
   const unsigned packs = static_cast<unsigned>(channels) / kSize;

@@ -150,8 +150,8 @@ __global__ void __launch_bounds__(kThreads)
   if (chain != nullptr) write<kWidth>(chain + at_row, sums);
 }
 
-// The h that the product of a step read, in rows `row` elements apart: y of the previous step for rows that
-// have begun, h0 for others.
+// The h that the product of a step read, in rows `row` elements apart: y of the previous step, or h0 for rows
+// that begin.
 template <class S>
 __global__ void __launch_bounds__(kThreads)
     rnn_restart_kernel(const S* y, const S* h0, S* h, Index rows, Index outputs, Index row, Index time,

@@ -74,15 +74,13 @@ Any<C> any_of(const Tensor& x) {
   return {x.raw(), x.dtype()};
 }
 
-// Packs that a thread loads before it uses the first. Any loads one: it is not memory-bound, and every load
-// switches over types.
+// Packs that a thread loads before it uses the first. Any loads one, because every load switches over types.
 template <class Source>
 inline constexpr int kBatchOf = 4;
 template <class C>
 inline constexpr int kBatchOf<Any<C>> = 1;
 
-// Whether packs of `element`-sized values are aligned in runs that start at multiples of `inner` elements
-// from `data`.
+// Whether packs are aligned in all runs of `inner` elements of size `element` from `data` on.
 inline bool packs_fit(const void* data, Index inner, std::size_t element) {
   return is_aligned(data) && inner % static_cast<Index>(16 / element) == 0;
 }
@@ -99,8 +97,7 @@ __device__ __forceinline__ int log2_of(int n) { return 31 - __clz(n); }
 
 // ---- Choosing
 
-// Blocks that fill a large GPU once, eight per multiprocessor. Reductions with fewer than a quarter are split
-// into parts.
+// Eight blocks per multiprocessor of a large GPU. Reductions with fewer than a quarter are split into parts.
 inline constexpr Index kFullGrid = kProcessors * 8;
 inline constexpr Index kMostBlocks = 1 << 20;
 

@@ -4,8 +4,7 @@
 namespace tandem::cuda {
 
 struct Rules {
-  // Convolutions use only deterministic plans that were not chosen by timing. All other kernels are always
-  // deterministic.
+  // Convolutions use only deterministic plans, not chosen by timing. Other kernels are always deterministic.
   bool deterministic = false;
   // Products and convolutions may round f32 operands to TF32 (11 significant bits) for tensor cores.
   bool allow_tf32 = true;

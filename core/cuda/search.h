@@ -60,8 +60,7 @@ class Stopwatch {
 };
 
 // Chooses an algorithm for a problem, a key of the algorithm table: the table's entry, or else the fastest on
-// the actual data, which is added to the table. `run` enqueues an algorithm and returns whether it succeeded;
-// `bytes` as for Stopwatch.
+// the actual data, which is added to the table. `run` enqueues an algorithm and returns whether it succeeded.
 std::size_t choose_algorithm(CudaBackend& backend, const std::string& problem,
                              std::span<const std::string> names, std::int64_t bytes,
                              const std::function<bool(std::size_t)>& run);
@@ -70,8 +69,7 @@ std::size_t choose_algorithm(CudaBackend& backend, const std::string& problem,
 int building_threads();
 
 // Builds about `most` of the candidates in `order` on several threads; build(number, thread) returns a
-// candidate or null. No build starts after `patience`; running builds are awaited. Returns the candidates in
-// order, without failures.
+// candidate or null. No build starts after `patience`. Returns the candidates in order, without failures.
 template <class Candidate, class Build>
 std::vector<std::unique_ptr<Candidate>> built_at_once(std::span<const std::int64_t> order, std::size_t most,
                                                       std::chrono::milliseconds patience, int threads,

@@ -1,5 +1,4 @@
-// Strided copies. One function implements permutations, slices, padding, concatenation, broadcasting and
-// flips.
+// Strided copies: permutations, slices, padding, concatenation, broadcasting and flips.
 //
 // A copy is planned as on the CPU: extents of 1 are dropped, axes are sorted so that the innermost one writes
 // consecutive elements, and axes contiguous on both sides merge. The result is one of
@@ -8,8 +7,7 @@
 //   transposition     x is contiguous along another axis: tiles in shared memory
 //   assembled packs   y contiguous, any strides in x (broadcasts, flips): 16-byte stores
 //   single elements   otherwise
-// Accumulating copies of one floating type use the same kernels; mixed types are processed element by
-// element.
+// Accumulating copies of one floating type use the same kernels, mixed types one element at a time.
 #include <cuda_runtime.h>
 
 #include <algorithm>

@@ -144,8 +144,8 @@ __global__ void __launch_bounds__(kBackwardThreads)
 
 // ---- Any axis
 
-// Vectors of `extent` elements, `inner` apart. `columns` adjacent threads have one vector each, divided among
-// the rows of the block.
+// Vectors of `extent` elements, `inner` apart. `columns` adjacent threads have one each, split over the
+// block's rows.
 struct Strided {
   Index outer, extent, inner;
   int columns = 1, rows = 1;

@@ -1,9 +1,7 @@
-// Sums of the Dice loss and their gradient, fused with the softmax of each row, without a copy of all
-// probabilities.
+// Sums of the Dice loss and their gradient, fused with softmax, without a copy of all probabilities.
 //
 // A group of lanes has a row, each lane every group-th class. Sums stay in registers over the rows of a
-// group, are folded within the block in f32, and across blocks in f64 by another kernel: the order depends
-// only on shapes.
+// group, are folded within the block in f32, and across blocks in f64: the order depends only on shapes.
 #include <cuda_runtime.h>
 
 #include <algorithm>

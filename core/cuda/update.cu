@@ -2,8 +2,8 @@
 //
 // The decision of a step stays on the device: kernels read the skip flag themselves. Sums are f64 by thread,
 // by block, then over blocks, in an order that depends only on the ranges. The passes are bound by memory:
-// SGD with momentum moves 20 bytes per element, Adam 28, both 2 more with a working copy; LARS 28 and LAMB 40
-// in two passes.
+// SGD with momentum moves 20 bytes per element, Adam 28, both 2 more with a working copy; LARS 28, LAMB 40
+// (two passes).
 #include <cuda_runtime.h>
 
 #include <cstdint>

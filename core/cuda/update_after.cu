@@ -1,5 +1,4 @@
-// Kernels after the update of parameters (commit, averages), and in-place changes of a buffer. Bound by
-// memory.
+// Memory-bound kernels after the update (commit, averages), and in-place changes of a buffer.
 #include <cuda_runtime.h>
 
 #include <cstdint>

@@ -54,8 +54,8 @@ TANDEM_HD void encode(const float* object, const float* anchor, const float* var
   code[3] = log_ratio(object[3] - object[1], anchor[3]) / variances[1];
 }
 
-// Sort key for hard negative mining: a larger loss, then a lower anchor index, gives a larger key. Keys are
-// unique; NaN is the largest.
+// Sort key for hard negative mining: a larger loss, then a lower anchor, gives a larger, unique key; NaN is
+// the largest.
 TANDEM_HD std::uint64_t rank_of(float loss, std::int32_t anchor) {
   std::uint32_t bits = std::bit_cast<std::uint32_t>(loss);
   if (loss != loss) {

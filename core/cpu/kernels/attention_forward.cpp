@@ -1,5 +1,4 @@
-// Additive attention, forward. Each query of each row computes its scores, their softmax and the weighted
-// sum.
+// Additive attention, forward. Each query computes its scores, their softmax and the weighted sum.
 #include "core/cpu/kernels/attention_additive.h"
 #include "core/cpu/kernels/cpu_backend.h"
 

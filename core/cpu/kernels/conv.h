@@ -1,5 +1,4 @@
-// Convolution by im2col and a matrix product, for f64 and for shapes that oneDNN's descriptors cannot
-// express.
+// Convolution by im2col and a matrix product, for f64 and for shapes that oneDNN cannot express.
 #pragma once
 
 #include "core/cpu/onednn.h"

@@ -1,5 +1,4 @@
-// Depthwise convolution, forward and input gradient. The sums of a tile of outputs of sixteen channels stay
-// in registers over all taps.
+// Depthwise convolution, forward and input gradient. The sums of a tile stay in registers over all taps.
 #include "core/cpu/kernels/conv_depthwise.h"
 
 #include <omp.h>

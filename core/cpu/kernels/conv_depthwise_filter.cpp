@@ -1,5 +1,4 @@
-// Depthwise convolution, filter gradient. The sums of a tile of taps of sixteen channels stay in registers
-// over a row of outputs.
+// Depthwise convolution, filter gradient. The sums of a tile stay in registers over a row.
 #include <omp.h>
 
 #include <array>

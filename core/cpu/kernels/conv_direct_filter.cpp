@@ -23,12 +23,10 @@ constexpr Index kPanelFloats = 176 * 1024;
 // so that the panels hold all channels and the next chunk can be prefetched.
 constexpr Index kFewPixels = 96, kPixels = 224, kManyPixels = 448;
 constexpr Index kLargeGradient = 1024 * 1024;
-// Gradients up to this many elements are summed per thread over a share of the pixels; larger ones are
-// divided.
+// Up to this many elements, threads divide the pixels and have their own sums; larger gradients are divided.
 constexpr Index kPrivateGradient = 192 * 1024;
 
-// A unit is a block of output rows of one image. With 1×1 kernels and no padding the images form a single row
-// of pixels.
+// A unit is a block of output rows of one image. With unpadded 1×1 kernels all images form one row of pixels.
 //
 // A panel element holds one pixel, or two pixels whose products are summed by one instruction. The dy panel
 // pairs neighbours along a row and pads an odd row with zero. Each column of the x panel holds its pixel and

@@ -7,8 +7,7 @@
 // forward pass over dY with the filter rotated by 180° and its channels exchanged.
 //
 // Bᵀ and Aᵀ contain only 0 and ±1, G also ±½. The transforms add a few roundings of values of the same
-// magnitude, comparable to another summation order. An infinite input gives NaN, not infinity, in the outputs
-// of its tile.
+// magnitude, like another summation order. An infinite input gives NaN, not infinity, in its tile.
 #include <omp.h>
 
 #include <algorithm>
@@ -41,8 +40,8 @@ struct Tiling {
   Index rows = (out_height + 1) / 2, columns = (out_width + 1) / 2;
 };
 
-// Distance between positions in floats: an odd number of cache lines, so that the sixteen positions of a tile
-// map to different L1 sets.
+// Floats between positions: an odd number of cache lines, so that positions of a tile map to different L1
+// sets.
 Index position_stride(Index floats) { return (floats / kLanes | 1) * kLanes; }
 
 // [position][channels/16][tile][16] for tile rows [first, first + count).

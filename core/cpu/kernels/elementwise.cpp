@@ -1,8 +1,7 @@
 // Elementwise kernels: fill, copies, casts and `pointwise`.
 //
 // `pointwise` evaluates a formula on blocks of compute-type values in L1, so each formula is compiled once
-// per compute type, not once per combination of storage types. Contiguous operands of the compute type are
-// read and written in place.
+// per compute type. Contiguous operands of the compute type are read and written in place.
 #include <omp.h>
 
 #include <algorithm>

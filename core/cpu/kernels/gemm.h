@@ -5,8 +5,7 @@
 
 namespace tandem::cpu::TANDEM_LEVEL {
 
-// A row-major matrix; `stride` is the distance between stored rows. If transposed, it is stored as [columns,
-// rows].
+// A row-major matrix; `stride`: distance between stored rows. If transposed, it is stored as [columns, rows].
 template <class T>
 struct Operand {
   const T* data;

@@ -57,8 +57,7 @@ void with_indices(const char* op, const Tensor& index, Index extent, Visitor&& v
   }
 }
 
-// Calls visit(X{}, Y{}): with unsigned integers of the element size for equal dtypes, else with the floating
-// storage types.
+// Calls visit(X{}, Y{}): unsigned integers of the element size for equal dtypes, else floating storage types.
 template <class Visitor>
 void visit_moved(DType x, DType y, Visitor&& visit) {
   if (x == y) {
@@ -206,8 +205,7 @@ void add_slices(const Slices& s, const I* index, const S* src, Y* y, std::option
   }
 }
 
-// Calls add(target) with y itself if y has its compute type, else with a wide copy that is rounded into y
-// once.
+// Calls add(target) with y if it has its compute type, else with a wide copy that is rounded into y once.
 template <class Y, class Add>
 void accumulate_wide(const Tensor& y, Add&& add) {
   if constexpr (is_16bit_v<Y>) {

@@ -1,5 +1,5 @@
-// Matrix products. f32 and bf16 use oneDNN, f64 and small products use Eigen. Other dtypes are widened to f32
-// and rounded once on store.
+// Matrix products. f32 and bf16 use oneDNN, f64 and small products Eigen. Other dtypes are widened and
+// rounded once.
 #include <algorithm>
 
 #include "core/cpu/cpu_features.h"

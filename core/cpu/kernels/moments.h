@@ -25,8 +25,7 @@ inline void fold_chunk(double n, T chunk_sum, T chunk_squares, T origin, T& shif
   shift = static_cast<T>(shift + s * (1.0 / n));
 }
 
-// Moments of a kernel's output, taken by its threads while it is in their caches. Channels are a multiple of
-// 16.
+// Moments of a kernel's output, taken while it is in the threads' caches. Channels are a multiple of 16.
 class ChannelMoments {
  public:
   ChannelMoments(Index channels, int threads);
@@ -36,8 +35,7 @@ class ChannelMoments {
   template <class S>
   void add(int t, const S* at, Index rows, Index row_step, Index count, Index step, Index first, Index width);
 
-  // Σ x and Σ x² per channel, f64 [2,C]. The relative error of the variance is 10⁻⁶ if the mean is 10⁵
-  // standard deviations.
+  // Σ x and Σ x² per channel, f64 [2,C]. Relative error of the variance: 10⁻⁶ for a mean of 10⁵ deviations.
   Tensor sums() const;
 
  private:

@@ -1,5 +1,4 @@
-// Batch norm: one pass computes sums, a second writes, forward and backward, both fused with the residual
-// add, relu and its bit mask.
+// Batch norm: one pass for sums and a second that writes, fused with the residual add, relu and its bit mask.
 //
 // Statistics are accurate to a few ulp of the compute type for any mean (core/cpu/kernels/moments.h), with
 // chunks of at most kPeriodsPerChunk values and the first row as origin. Sums from the preceding convolution

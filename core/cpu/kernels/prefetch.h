@@ -41,8 +41,7 @@ class Shares {
 };
 
 // Prefetches two ranges into L2, one after the other, at most one cache line per iteration of the multiplying
-// loop: a burst of requests would delay the loop's own loads. Lines that remain at the end are not
-// prefetched.
+// loop: a burst of requests would delay the loop's own loads. Remaining lines are skipped.
 class Prefetch {
  public:
   Prefetch() = default;

@@ -17,8 +17,7 @@ namespace {
 constexpr Index kWords = 4;
 constexpr Index kParallelWords = 4096;
 
-// Calls body(first element, count, words) for runs of at most kBlock elements that start at multiples of
-// four.
+// Calls body(first element, count, words) for runs of at most kBlock elements; runs start at multiples of 4.
 template <class Body>
 void over_words(const RandomKey& key, Index count, Body&& body) {
   ensure(count <= Index{1} << 34, "random", "{} elements exceed the limit of 2^34 per key", count);

@@ -49,8 +49,7 @@ inline Index panel_in_turn(Range panels, Index i, Index step) {
   return step % 2 == 0 ? panels.first + i : panels.last - 1 - i;
 }
 
-// Double-buffered input rows of a product, in its storage type: one buffer is read while the other is
-// written.
+// Input rows of a product in its storage type, with double buffering.
 template <class Products>
 class RnnOperand {
  public:
@@ -70,8 +69,7 @@ class RnnOperand {
   Tensor memory_;
 };
 
-// Prefetches values for the cells during the product. Cells access short pieces of long rows, which hardware
-// prefetchers do not predict.
+// Prefetches values for the cells during the product: hardware does not predict short pieces of long rows.
 template <class T>
 void fetch(const T* values, Index count) {
   constexpr Index kLine = 64 / sizeof(T);

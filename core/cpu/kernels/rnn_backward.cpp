@@ -113,8 +113,8 @@ class StepsBack {
     return steps_.reverse() ? time >= steps_.length(row) - 1 : time == 0;
   }
 
-  // The h that the product of a step read; h0 also for a reversed row that has not begun. Undefined for
-  // finished rows.
+  // The h that a step's product read; h0 also for a reversed row before its start. Undefined for finished
+  // rows.
   void h_before(Index step, Index row, S* to) const {
     const Tensor& h0 = args_.in.h0;
     if (step == 0 || (steps_.reverse() && !steps_.active(steps_.time(step - 1), row))) {

@@ -164,15 +164,13 @@ inline Pairs load_pairs(const BFloat16* a, const BFloat16* b) {
   const __m512i first = wide(a), second = wide(b);
   return {_mm512_or_si512(first, _mm512_maskz_slli_epi32(detail::kAll, second, 16))};
 }
-// sum + a.first·b.first + a.second·b.second in f32. The instruction rounds both steps to nearest even and
-// treats subnormals as zero.
+// sum + a.first·b.first + a.second·b.second in f32. Both steps round to nearest even and flush subnormals.
 inline Vec dot(Pairs a, Pairs b, Vec sum) {
   return {_mm512_dpbf16_ps(sum.v, reinterpret_cast<__m512bh>(a.v), reinterpret_cast<__m512bh>(b.v))};
 }
 #endif
 
-// 2^n from n + kBias, for integers n from -126 to 127: the low bits of the sum, shifted left, are the
-// exponent of the result.
+// 2^n from n + kBias, for integers n from -126 to 127: the low bits of the sum are the exponent.
 inline Vec power_of_two(Vec biased) {
   return {_mm512_castsi512_ps(_mm512_maskz_slli_epi32(detail::kAll, _mm512_castps_si512(biased.v), 23))};
 }

@@ -191,8 +191,7 @@ struct RowSlopes {
         factor(on_target + on_all * l.weights.sum) {}
 };
 
-// Most rows have no gradient in detection with hard negative mining and in padded text: such rows are cleared
-// together.
+// Detection with negative mining and padded text have many rows without gradient, which are cleared together.
 template <class C>
 void backward_rows(const Tensor& logits, const Loss<C>& l, const C* lse, const C* dloss,
                    const Tensor& dlogits) {

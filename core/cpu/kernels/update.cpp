@@ -1,9 +1,8 @@
 // Optimizer updates on the CPU: the formulas of core/kernels/update.h over flat buffers.
 //
 // The ranges are split into blocks of at most kBlock elements for the threads, so that many small parameters
-// cost no more than one large one. Sums run within blocks, then over blocks in order: results do not depend
-// on the number of threads. The passes are bound by memory (SGD with momentum moves 20 bytes per element,
-// Adam 28).
+// cost no more than one large one. Sums run within blocks, then over blocks in order, for any number of
+// threads. The passes are bound by memory (SGD with momentum: 20 bytes per element, Adam: 28).
 #include "core/kernels/update.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Fake of core/cuda/blas.h: products with sums in f32 (f64) in the order of k, rounded once.
+// Stand-in for core/cuda/blas.h: products with sums in f32 (f64) in the order of k, rounded once.
 #include "core/cuda/blas.h"
 
 #include <fmt/format.h>

@@ -49,8 +49,7 @@ struct Warp {
   unsigned not_there = 0;  // exited, or beyond the block
 };
 
-// State of the current block. One host thread at a time executes kernels, until the process ends, so this
-// state is never destroyed.
+// State of the current block. Never destroyed, because kernels run until the process ends.
 Thread threads[kMostThreads];
 Warp warps[kMostThreads / kWarp];
 unsigned thread_count = 0, current = 0;
@@ -229,8 +228,7 @@ void for_each_lane(unsigned lanes, const Visit& visit) {
   for (; lanes != 0; lanes &= lanes - 1) visit(static_cast<unsigned>(std::countr_zero(lanes)));
 }
 
-// Whether all lanes in the mask of thread `number` have arrived; if so, computes their results and resumes
-// them.
+// If all lanes in the mask of thread `number` have arrived, computes their results and returns true.
 bool try_meet(unsigned number) {
   const Thread& self = threads[number];
   Warp& warp = warps[number / kWarp];

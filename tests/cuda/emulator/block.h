@@ -3,8 +3,8 @@
 // A thread runs until it waits at a barrier or for lanes of its warp. `Order` selects the order of threads,
 // warps and blocks; results that depend on it reveal a missing barrier. Misuse aborts the process and prints
 // the wait of each thread: a barrier that not all threads of the block reach, or reach at different lines;
-// lanes that name each other but wait at different lines or with different masks; a shuffle from a lane that
-// does not take part.
+// lanes that name each other but wait at different lines or with different masks; a shuffle from an absent
+// lane.
 #pragma once
 
 #include <cuda_runtime_api.h>

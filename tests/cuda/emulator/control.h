@@ -18,8 +18,7 @@ struct Counts {
   std::uint64_t graph_nodes = 0;  // kernels, copies and fills of all instantiated graphs
   // Convolutions enqueued with fused sums, or with accumulation.
   std::uint64_t summing_convolutions = 0, adding_convolutions = 0;
-  // Products of 16-bit operands enqueued with rows of an operand, or of a 16-bit result, not aligned to 16
-  // bytes.
+  // 16-bit products enqueued with rows of an operand, or of a 16-bit result, not aligned to 16 bytes.
   std::uint64_t unaligned_products = 0;
   std::uint64_t allocations = 0;  // calls of cudaMalloc
   std::uint64_t host_allocations = 0;
@@ -41,7 +40,7 @@ CUDA_EMULATOR_EXPORT void set_event_denials(int denials);
 // By number: 0 forward, 1 reverse, 2 shuffled (block.h).
 CUDA_EMULATOR_EXPORT void set_execution_order(int order);
 
-// Makes the fakes reject what the libraries reject for many shapes: a bias or accumulation in 16-bit
+// Makes the stand-ins reject what the libraries reject for many shapes: a bias or accumulation in 16-bit
 // products; a bias, sums, accumulation, or an f32 result of 16-bit operands in convolutions. Default:
 // TANDEM_EMULATOR_NARROW.
 CUDA_EMULATOR_EXPORT void set_narrow_libraries(bool narrow);
@@ -60,9 +59,10 @@ CUDA_EMULATOR_EXPORT void set_compiled_algorithm(const char* name);
 // memory as L2 holds. A null part restores the default.
 CUDA_EMULATOR_EXPORT void set_seconds(const char* part, double seconds, double cold);
 
-// For other fake libraries: enqueues work that involves other processes on a stream (cudaStream_t), or adds
-// it to the stream's capture. At its turn, and at every replay, `begin` is called; it returns a function that
-// makes progress and returns whether the work is complete. Returns false if the stream does not accept work.
+// For stand-ins outside the emulator: enqueues work that involves other processes on a stream (cudaStream_t),
+// or adds it to the stream's capture. At its turn, and at every replay, `begin` is called; it returns a
+// function that makes progress and returns whether the work is complete. Returns false if the stream does not
+// accept work.
 CUDA_EMULATOR_EXPORT bool put_on_stream(void* stream, std::function<std::function<bool()>()> begin);
 // Whether [address, address + bytes) lies in one allocation of device memory.
 CUDA_EMULATOR_EXPORT bool is_device_memory(const void* address, std::size_t bytes);

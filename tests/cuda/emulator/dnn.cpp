@@ -1,4 +1,4 @@
-// Fake of core/cuda/dnn_engines.h: convolutions as direct loops, with sums in f32, rounded once.
+// Stand-in for core/cuda/dnn_engines.h: convolutions as direct loops, with sums in f32, rounded once.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -45,8 +45,7 @@ struct Geometry {
   }
 };
 
-// Transposes a filter [output channel, tap, input channel] to [tap, input channel of the group, output
-// channel].
+// Transposes a filter [output channel, tap, input channel] to [tap, group's input channel, output channel].
 Floats channels_last(const Convolution& p, const Floats& filter) {
   const Index taps = p.kernel_height * p.kernel_width, inner = p.channels / p.options.groups;
   Floats result(filter.size());
@@ -122,8 +121,7 @@ void filter_gradient(const Convolution& p, const Floats& x, const Floats& dy, vo
   const Index count = taps * inner;
 #pragma omp parallel for
   for (Index o = 0; o < p.out_channels; ++o) {
-    // Rows are summed in f32 and added in f64, since a long f32 sum would be less accurate than a library's
-    // tree.
+    // Rows are summed in f32 and added in f64: a long f32 sum would be less accurate than a library's tree.
     std::vector<double> total(static_cast<std::size_t>(count));
     Floats sums(static_cast<std::size_t>(count));
     for (Index row = 0; row < p.batch * p.out_height; ++row) {

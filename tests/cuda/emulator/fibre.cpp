@@ -70,8 +70,7 @@ Fibre::Fibre(void (*entry)(), std::size_t number) : entry_(entry) {
   // Stacks with equal page offsets would compete for the same cache sets.
   const std::size_t offset = 64 + number % 32 * 128;
   auto* top = reinterpret_cast<std::uintptr_t*>(memory_ + kGuard + kStack - offset);
-  // Initial contents that the switch pops: six registers and the return address, with the stack aligned as
-  // after a call.
+  // Initial contents that the switch pops: six registers, the return address, and call alignment.
   *--top = 0;
   *--top = reinterpret_cast<std::uintptr_t>(&Fibre::start);
   for (int i = 0; i < 6; ++i) *--top = 0;

@@ -1,5 +1,4 @@
-// Common parts of the fake vendor libraries: work on a stream, conversion of elements, and restrictions of
-// the real libraries.
+// Common parts of the stand-ins: work on a stream, conversions, and restrictions of the real libraries.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,8 +13,7 @@
 
 namespace cuda_emulator {
 
-// Enqueues library work on the stream as one kernel. `what` determines its duration (control.h). Throws
-// VendorError.
+// Enqueues library work as one kernel. `what` determines its duration (control.h). Throws VendorError.
 void enqueue_library(cudaStream_t stream, std::string_view call, const std::string& what,
                      std::function<void()> work);
 
@@ -36,7 +34,7 @@ C load(const void* data, tandem::DType dtype, tandem::Index i);
 
 void fill_with_nan(void* data, tandem::DType dtype, tandem::Index count);
 
-// Whether the fakes reject what the libraries reject for many shapes: a bias or accumulation in 16-bit
+// Whether the stand-ins reject what the libraries reject for many shapes: a bias or accumulation in 16-bit
 // products; a bias, sums, accumulation, or an f32 result of 16-bit operands in convolutions (control.h).
 bool are_libraries_narrow();
 bool are_fusions_wrong();  // fused convolutions give wrong results

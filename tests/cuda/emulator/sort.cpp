@@ -1,5 +1,5 @@
-// Fake of core/cuda/sort.h, like CUB's radix sort: by the given bits of the keys, stable, with the result in
-// either of two buffers.
+// Stand-in for core/cuda/sort.h, like CUB's radix sort: by the given bits of the keys, stable, in two
+// buffers.
 #include "core/cuda/sort.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The types named in core/cuda/blas.h; the fake library does not use them.
+// The types named in core/cuda/blas.h; the stand-in does not use them.
 #pragma once
 
 struct cublasLtContext;
