@@ -15,7 +15,7 @@ namespace tandem::cli {
 
 namespace {
 
-// One line for all layers of the same size, greatest share of the work first.
+// One line for all layers of the same size, in descending order of their share of the FLOP.
 std::vector<std::string> merged(std::vector<models::ShapeAdvice> advice) {
   std::vector<std::pair<double, std::string>> lines;
   while (!advice.empty()) {
@@ -53,19 +53,19 @@ void print_advice(const models::ModelSummary& summary, Index batch, std::optiona
   constexpr std::size_t kShown = 8;
   const double intensity = models::arithmetic_intensity(summary, batch);
   output::print(
-      "mixed precision  {:.1f} FLOP a byte in FP32, {:.1f} with 16-bit tensors (forward, batch {})\n",
+      "mixed precision  {:.1f} FLOP per byte in FP32, {:.1f} with 16-bit tensors (forward, batch {})\n",
       intensity, 2.0 * intensity, batch);
   if (share)
     output::print(
         "                 {:.0f} % of the forward time is in products that run in 16 bits (in FP32 on this "
-        "machine): from them alone\n                 {:.1f} × faster when they are 8 × as fast, {:.1f} × "
-        "with "
-        "16 ×, below {:.1f} × whatever the machine (Amdahl);\n                 what 16 bits save in bytes "
-        "comes on top\n",
+        "machine): speedup of the\n                 forward pass {:.1f} × if they are 8 × as fast, {:.1f} × "
+        "if 16 ×, always below {:.1f} × (Amdahl);\n                 savings in memory traffic come on top\n",
         100.0 * *share, models::amdahl_bound(*share, 8.0), models::amdahl_bound(*share, 16.0),
         models::amdahl_bound(*share, std::numeric_limits<double>::infinity()));
   else
-    output::print("                 the time of products is not known: this machine cannot hold the model\n");
+    output::print(
+        "                 the time of products is unknown: the model does not fit in this machine's "
+        "memory\n");
   const auto lines = merged(models::shape_advice(summary));
   for (std::size_t i = 0; i < lines.size() && i < kShown; ++i)
     output::print("{}{}\n", i == 0 ? "sizes            " : "                 ", lines[i]);

@@ -8,10 +8,11 @@
 
 namespace tandem::cli {
 
-// Of all networks of the task, on a batch of `samples` zeros each: one, or several under their paths.
+// Summary of all networks of the task on a batch of `samples` zeros; several networks are listed under their
+// paths.
 models::ModelSummary summarised(tasks::Task& task, Index samples);
 
-// `share`: of the forward time in products that run in 16 bits (models::product_share), where it was
+// `share`: share of the forward time in products that run in 16 bits (models::product_share), if it was
 // measured.
 void print_advice(const models::ModelSummary& summary, Index batch, std::optional<double> share);
 

@@ -1,4 +1,5 @@
-// The bounds of a configuration's step on this machine, and changes that would make it faster.
+// `tandem advise`: performance bounds of a configuration's step on this machine, and changes to make it
+// faster.
 #include "studies/advise/advise.h"
 
 #include <nlohmann/json.hpp>

@@ -27,17 +27,17 @@ AlgorithmTable read_table(const std::string& path, const std::string& text) try 
 
 AlgorithmTable table_of(const Backend& backend) { return read_algorithms(backend.tuning_cache()); }
 
-// Gives the device the table of the file at `path`; false, with a remark, if it is of another device or
+// Loads the table from `path` into the device. Returns false, with a remark, if it is for another device or
 // library.
 bool adopt(Backend& backend, const std::string& text, const std::string& path, const char* what_then) {
   const AlgorithmTable table = read_table(path, text);
   if (backend.adopt_tuning_cache(text)) return true;
-  output::remark("tandem: {}: algorithms of {}, and this is {}: they are timed anew{}\n", path,
+  output::remark("tandem: {}: algorithms of {}, and this is {}: they are timed again{}\n", path,
                  maker_of(table), maker_of(table_of(backend)), what_then);
   return false;
 }
 
-// The repository's tables; empty where the program is not in one.
+// The folder of the repository's tables; empty if the program is not in a repository.
 fs::path shipped_folder() {
   for (const std::string& configs : config::shipped_directories()) {
     const fs::path folder = fs::path(configs).parent_path() / "tests" / "gpu" / "algorithms";
@@ -52,13 +52,14 @@ AlgorithmFile::AlgorithmFile(const config::Config& config, Device device, std::s
     : backend_(backend_for(device)), path_(std::move(path)) {
   if (backend_.tuning_cache().empty() || !config.autotune || config.deterministic) {
     if (!path_.empty())
-      output::remark("tandem: {}: neither read nor written: no algorithms are chosen by timing here\n",
-                     path_);
+      output::remark(
+          "tandem: {}: neither read nor written: no algorithms are timed on this device and configuration\n",
+          path_);
     path_.clear();
     return;
   }
   if (const auto text = path_.empty() ? std::nullopt : files::read_text_if_there(path_)) {
-    if (adopt(backend_, *text, path_, ", and the file stays as it is")) return;
+    if (adopt(backend_, *text, path_, ", and the file stays unchanged")) return;
     path_.clear();
   }
   take_shipped();
@@ -73,12 +74,12 @@ void AlgorithmFile::take_shipped() const {
     adopt(backend_, *text, path, "");
     return;
   }
-  std::vector<std::string> alike;  // of this GPU
+  std::vector<std::string> alike;  // tables for this GPU
   for (const auto& entry : files::entries_of(folder)) {
     if (const std::string name = entry.path().filename(); name.starts_with(file_prefix_of(own)))
       alike.push_back(name);
   }
-  output::remark("tandem: {} has no {}{}: algorithms are timed now; --algorithms FILE keeps them\n",
+  output::remark("tandem: {} has no {}{}: algorithms are timed now; --algorithms FILE stores the choices\n",
                  folder.string(), file_name_of(own),
                  alike.empty() ? std::string() : fmt::format(" (it has {})", fmt::join(alike, ", ")));
 }
@@ -88,7 +89,7 @@ void AlgorithmFile::save() {
   const std::string text = backend_.tuning_cache();
   if (text == saved_) return;
   AlgorithmTable table = read_algorithms(text);
-  // Others may have written it meanwhile.
+  // Other processes may have updated the file.
   if (const auto written = files::read_text_if_there(path_)) {
     AlgorithmTable there = read_table(path_, *written);
     if (there.fits(table)) table.choices.merge(there.choices);

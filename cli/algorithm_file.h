@@ -1,4 +1,4 @@
-// The table of algorithms that a benchmark begins with, and leaves.
+// AlgorithmFile: the table of algorithms that a benchmark reads and updates.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,23 +11,23 @@ namespace tandem::cli {
 
 class AlgorithmFile {
  public:
-  // Reads `path`, if it is there; else the repository's table for the device, tests/gpu/algorithms, if that
-  // has one. A table of another device or library, or none, is said in one line, and algorithms are timed;
-  // a file of others is left as it is. Throws UserError for a file that is no table.
+  // Reads `path` if it exists, else the repository's table for the device in tests/gpu/algorithms, if there
+  // is one. If there is no table for this device and library, prints a remark; algorithms are then timed, and
+  // a file for others stays unchanged. Throws UserError for a file that is not a table.
   AlgorithmFile(const config::Config& config, Device device, std::string path);
 
-  // Adds what was chosen since the last time to the file at `path`, if one was named.
+  // Adds new choices to the file at `path`, if one was given.
   void save();
 
-  // The table as it is now: [{"what", "choice", "ms": {NAME: MILLISECONDS}}].
+  // The current table: [{"what", "choice", "ms": {NAME: MILLISECONDS}}].
   nlohmann::ordered_json to_json() const;
 
  private:
   void take_shipped() const;
 
   Backend& backend_;
-  std::string path_;   // empty: none is written
-  std::string saved_;  // the device's table that was
+  std::string path_;   // empty: no file is written
+  std::string saved_;  // the device's table at the last save
 };
 
 }  // namespace tandem::cli

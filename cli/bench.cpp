@@ -1,6 +1,7 @@
-// The training step alone: one synthetic batch that stays on the device, in the form the loader would give
-// it. With --serve also end to end, with batches from the loader. On an asynchronous device steps are timed
-// in blocks, so that it never waits. Several ranks measure what communication costs (studies/scaling).
+// `tandem bench`: the training step alone, on one synthetic batch that stays on the device in the loader's
+// format. With --serve also end to end, with batches from the loader. On an asynchronous device, steps are
+// timed in blocks, so that the device never waits. With several ranks, it measures communication
+// (studies/scaling).
 #include "studies/scaling/bench.h"
 
 #include <algorithm>
@@ -46,12 +47,12 @@ double quantile(const std::vector<double>& sorted, double q) {
 }
 
 struct Measured {
-  std::int64_t items = 0;                                                // of a step
+  std::int64_t items = 0;                                                // per step
   std::vector<double> step_ms;                                           // sorted
   std::array<std::vector<double>, train::kStageNames.size()> stages_ms;  // sorted
 };
 
-// Of the phases, in their order.
+// By phase.
 using Runners = std::vector<std::unique_ptr<train::StepRunner>>;
 
 class Bench {
@@ -96,12 +97,12 @@ class Bench {
     return measured;
   }
 
-  // Of ordinary steps, none of them from a recording.
+  // Profiles ordinary steps, without recordings.
   profile::Profile profile(std::int64_t steps) {
     constexpr std::int64_t kMost = 10;
     train::StageTimer stages;
     const Runners runners = make_runners(stages, train::GraphUse::off);
-    std::int64_t update_bytes = 0;  // of each update
+    std::int64_t update_bytes = 0;  // sum over phases
     for (const train::Learner& learner : *learners_) update_bytes += learner.step->update_bytes();
     return profile::measure(backend_for(device_), update_bytes / static_cast<std::int64_t>(learners_->size()),
                             stages, static_cast<int>(std::min(steps, kMost)), [&] { step(runners, stages); });
@@ -110,15 +111,15 @@ class Bench {
   Device device() const { return device_; }
   double loss_scale() { return learners_->loss_scale(0); }  // waits for the device
   std::size_t segments() const { return scale_->segments(); }
-  // Whether steps are replays of recordings, and the device's reason where it refused to record.
+  // Whether steps are replayed from recordings, and the device's reason if it cannot record.
   bool recorded() const {
     return std::all_of(runners_.begin(), runners_.end(),
                        [](const auto& runner) { return runner->recorded(); });
   }
   const std::string& why_not_recorded() const { return runners_.front()->why_not_recorded(); }
 
-  // A block of steps as one piece, timed from end to end. `from_loader` reads, augments and moves the batches
-  // of the data set; otherwise there is one synthetic batch.
+  // Times a block of steps from end to end. `from_loader`: batches of the data set are read, augmented and
+  // moved to the device; else one synthetic batch is used.
   Json block(bool from_loader, std::int64_t steps) {
     if (from_loader && !loader_) {
       open_loader(loaded_);
@@ -135,9 +136,9 @@ class Bench {
 
  private:
   static constexpr int kLoaderWarmup = 2;
-  static constexpr std::int64_t kBlock = 10;  // steps that are timed as one
+  static constexpr std::int64_t kBlock = 10;  // steps that are timed together
 
-  // Of the data itself: what the steps so far ran on was only described.
+  // Opens the data set; until then, it is only described.
   void open_loader(const config::Loaded& loaded) {
     const auto reader = config::make_task(
         loaded, runs::open_data(config_, [](const std::string& reason) { tasks::warn_of_skipped(reason); }));
@@ -160,7 +161,7 @@ class Bench {
     return batch ? *std::move(batch) : *loader_->next();  // the next epoch
   }
 
-  // Applied steps of the phase that has fewest; waits for the device.
+  // The minimum over phases of applied steps; waits for the device.
   std::int64_t applied() {
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
     for (const train::Learner& learner : *learners_)
@@ -213,7 +214,7 @@ class Bench {
   std::vector<tasks::CarriedState> carries_;  // by phase
   std::unique_ptr<datasets::Loader> loader_;
   std::int64_t items_ = 0;
-  train::StageTimer stages_, host_stages_;  // of the device's work; of the host's, which nobody reads
+  train::StageTimer stages_, host_stages_;  // waits for the device; does not wait, and is not read
   Runners runners_, timed_runners_;
   const std::unique_ptr<profile::Ranges> ranges_ = profile::ranges_if_asked(device_);
 };
@@ -227,9 +228,9 @@ Json memory_json(Device device) {
   return {{"peak_memory_bytes", memory.peak}, {"memory", kinds}};
 }
 
-// Answers every line of input with a line, until the input ends; the first line says that it is loaded, and
-// warm where steps before were asked for. Whoever asks may end this process at any time: what was chosen by
-// timing is saved before each answer.
+// Answers every line of input with a line until the input ends. The first line says that the model is loaded,
+// after the warmup steps. The caller may end this process at any time, so algorithm choices are saved before
+// each answer.
 void serve(Bench& bench, AlgorithmFile& algorithms, std::int64_t warmup) {
   const auto answer = [](const Json& json) {
     output::print("{}\n", files::json_text(json));
@@ -322,26 +323,26 @@ void print_ranks(const Json& result) {
                 result["batch_size"].get<std::int64_t>());
   line("rate", fmt::format("{:.1f} items/s", number("items_per_s")));
   line("step", fmt::format("{:.2f} ms", ms["together"].get<double>()));
-  line("  each by itself", fmt::format(" {:.2f} ms: {:.1f} % of a step is communication",
-                                       ms["apart"].get<double>(), 100.0 * number("exposed")));
-  line("  one alone",
+  line("  no all-reduce", fmt::format("{:.2f} ms: {:.1f} % of a step is communication",
+                                      ms["apart"].get<double>(), 100.0 * number("exposed")));
+  line("  single rank",
        fmt::format("{:.2f} ms: efficiency {:.1f} %", ms["one"].get<double>(), 100.0 * number("efficiency")));
-  line("all-reduce", fmt::format("{:.1f} us a hop, {:.2f} GB/s", result["link"]["latency_us"].get<double>(),
+  line("all-reduce", fmt::format("{:.1f} us per hop, {:.2f} GB/s", result["link"]["latency_us"].get<double>(),
                                  result["link"]["gb_per_s"].get<double>()));
   line("gradients", bytes_text(number("gradient_bytes")));
   for (const Json& at : result["predicted"])
     line(fmt::format("  {} H100s", at["gpus"].get<int>()).c_str(),
          fmt::format(
-             "{:.2f} ms to add them up; steps of {:.1f} ms and more lose less than a tenth, without overlap",
+             "{:.2f} ms per all-reduce; steps of at least {:.1f} ms lose less than a tenth, without overlap",
              at["all_reduce_ms"].get<double>(), at["least_step_ms"].get<double>()));
 }
 
-// The step of several ranks; the first one tells.
+// Benchmark of several ranks; the first one prints.
 int bench_by_ranks(const BenchArguments& arguments, parallel::Communicator& ranks, double deadline_s) {
   try {
     auto loaded = parallel::together(ranks, deadline_s, [&] {
       require(!arguments.serve && !arguments.profile && arguments.algorithms.empty(), "",
-              "bench: --serve, --profile and --algorithms are of one process, and mpirun started {}",
+              "bench: --serve, --profile and --algorithms work in one process, and mpirun started {}",
               ranks.size());
       return config::load(arguments.config, arguments.overrides);
     });

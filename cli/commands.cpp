@@ -34,15 +34,14 @@ constexpr const char* kOverrides =
 
 constexpr const char* kJson = "print one JSON object";
 
-// The command line: all subcommands with their arguments, and the action that parsing chose.
+// The command line: all subcommands with their arguments, and the action of the parsed one.
 class Program {
  public:
   Program() : app_("Tandem trains neural networks from a JSON file.", "tandem") {
     app_.set_version_flag("--version", fmt::format("tandem {}", version()), "print the version and exit");
     app_.require_subcommand(0, 1);
     std::string footer =
-        "Configurations are described by `tandem ls keys`; shipped ones are listed by `tandem ls "
-        "configs`.\n\n"
+        "`tandem ls keys` describes the keys of configurations; `tandem ls configs` lists shipped ones.\n\n"
         "Exit codes:";
     for (const ExitCode& each : kExitCodes) footer += fmt::format("\n  {:<3} {}", each.code, each.meaning);
     app_.footer(footer);
@@ -64,13 +63,13 @@ class Program {
   int run(int argc, char** argv) {
     try {
       app_.parse(argc, argv);
-    } catch (const CLI::Success& asked) {  // for help, or the version
+    } catch (const CLI::Success& asked) {  // --help or --version
       std::ostringstream answer;
       const int code = app_.exit(asked, answer, answer);
       output::write_result(answer.str());
       return code;
     } catch (const CLI::ParseError& error) {
-      tell_once(explained(error, argc, argv));
+      print_error_once(parse_error_text(error, argc, argv));
       return kExitUsage;
     }
     if (!action_) {
@@ -81,24 +80,24 @@ class Program {
   }
 
  private:
-  // A mistake that every rank sees is told by the first. The others wait for that: mpirun ends all when one
-  // has ended with an exit code.
-  static void tell_once(const std::string& text) {
+  // Prints an error of all ranks on the first rank only. The others wait for it, since mpirun ends all ranks
+  // when one exits with an error.
+  static void print_error_once(const std::string& text) {
     const auto launch = parallel::launch_from_environment();
     if (!launch || launch->size == 1) return output::print_error(text);
     const auto ranks = parallel::open_communicator();
     if (ranks->rank() == 0) output::print_error(text);
   }
 
-  // What one process does would be done by each of several: one of them says so.
+  // Commands of one process are refused under mpirun.
   bool refuses_ranks() const {
     const auto launch = parallel::launch_from_environment();
     if (!launch || launch->size == 1) return false;
     const std::string name = app_.get_subcommands().front()->get_name();
     if (name == "train" || name == "bench" || name == "env") return false;
-    tell_once(
-        fmt::format("{}: is done by one process, and mpirun started {}; several can do `tandem train`, "
-                    "`bench` and `env`",
+    print_error_once(
+        fmt::format("{}: runs in one process, and mpirun started {}; only `tandem train`, `bench` and `env` "
+                    "run in several",
                     name, launch->size));
     return true;
   }
@@ -123,20 +122,20 @@ class Program {
     sub->add_option("run", arguments.run, "run directory")->required();
     sub->add_option(
         "--weights", arguments.weights,
-        "best, last, step-N, or a .safetensors file, a checkpoint or another run; by default " + standard);
+        "best, last, step-N, or a .safetensors file, a checkpoint or another run; default: " + standard);
   }
 
   void add_train() {
     CLI::App* sub = command<TrainArguments>("train", "train a network", train_, &train);
     sub->add_option("config", train_.config,
-                    "configuration: a file or a shipped name; or the directory of a run to go on with");
+                    "configuration: a file or a shipped name; or the directory of a run to resume");
     sub->add_option("overrides", train_.overrides, kOverrides);
     sub->add_option("--resume", train_.resume,
-                    "auto: go on with the newest unfinished run of this configuration, or start one; or the "
-                    "directory of a run");
+                    "auto: resume the newest unfinished run of this configuration, or start a new one; or a "
+                    "run directory");
     sub->add_flag(
         "--dry-run", train_.dry_run,
-        "check everything, read every sample, run one forward pass, print the summary, train nothing");
+        "check everything, read every sample, run one forward pass, print the summary; do not train");
     sub->add_option("--limit-steps", train_.limit_steps, "stop after N steps")
         ->check(CLI::Range(1, 1 << 30))
         ->type_name("N");
@@ -149,48 +148,47 @@ class Program {
 
   void add_eval() {
     CLI::App* sub = command<EvalArguments>("eval", "evaluate the saved weights of a run", eval_, &eval);
-    add_run(sub, eval_, "those of the run's last figures");
+    add_run(sub, eval_, "the weights of the run's last evaluation");
     sub->add_option("overrides", eval_.overrides, kOverrides);
-    sub->add_option("--split", eval_.split, "the samples to evaluate on")
+    sub->add_option("--split", eval_.split, "split to evaluate")
         ->check(CLI::IsMember({"test", "validation", "train"}))
         ->capture_default_str();
     sub->add_flag("--in-precision", eval_.in_precision,
-                  "compute in the run's own precision; by default in FP32 from the FP32 masters");
-    sub->add_flag("--confusion", eval_.confusion, "print the confusion matrix as well");
-    sub->add_flag("--by-class", eval_.breakdown, "print the figures of each class as well");
+                  "compute in the run's own precision; default: FP32 from the FP32 masters");
+    sub->add_flag("--confusion", eval_.confusion, "also print the confusion matrix");
+    sub->add_flag("--by-class", eval_.breakdown, "also print the metrics of each class");
     sub->add_option(
         "--out", eval_.out,
-        "folder for the files of the evaluation, such as detections as COCO's and VOC's tools read them");
+        "folder for artifacts of the evaluation, such as detections in the formats of COCO and VOC");
     sub->add_flag("--json", eval_.json, kJson);
   }
 
   void add_predict() {
-    CLI::App* sub = command<PredictArguments>("predict", "what the model of a run says of files, or makes up",
-                                              predict_, &predict);
+    CLI::App* sub = command<PredictArguments>(
+        "predict", "predict on files, or generate samples, with the model of a run", predict_, &predict);
     add_run(sub, predict_, "best");
     tasks::PredictRequest& request = predict_.request;
-    sub->add_option(
-        "inputs", request.inputs,
-        "files (images: JPEG, PNG; arrays: .npy) and folders of them; texts, files of texts, and - for "
-        "standard input");
+    sub->add_option("inputs", request.inputs,
+                    "files (images: JPEG, PNG; arrays: .npy) and folders of them; texts, text files, and - "
+                    "for standard input");
     sub->add_option("--top", request.top,
-                    "how many classes to print for each input (1), or the likeliest to choose among")
+                    "number of classes to print for each input (1), or of candidates for sampling (top-k)")
         ->check(CLI::Range(1, 1 << 20));
-    sub->add_flag("--logits", request.logits, "print the network's scores instead of probabilities");
-    sub->add_flag("--json", request.json, "print one JSON object a line");
-    sub->add_option("--out", request.out, "the file to write, or a folder where there are several inputs");
-    sub->add_option("--count", request.count, "how many samples, words or characters to make up")
+    sub->add_flag("--logits", request.logits, "print logits instead of probabilities");
+    sub->add_flag("--json", request.json, "print one JSON object per line");
+    sub->add_option("--out", request.out, "output file, or folder for several inputs");
+    sub->add_option("--count", request.count, "number of samples, words or characters to generate")
         ->check(CLI::Range(1, 1 << 20));
-    sub->add_option("--seed", request.seed, "of what is made up (0)")->check(CLI::NonNegativeNumber);
-    sub->add_option("--prompt", request.prompt, "the text to go on from; - for standard input");
+    sub->add_option("--seed", request.seed, "seed of generation (0)")->check(CLI::NonNegativeNumber);
+    sub->add_option("--prompt", request.prompt, "text to continue; - for standard input");
     sub->add_option("--stop", request.stop,
-                    R"(a text that ends what is made up, such as "." or "\n", the end of a line)");
-    sub->add_option(
-           "--temperature", request.temperature,
-           "of choices by chance (1); below, likely ones are taken more often; 0: always the likeliest")
+                    R"(text that ends the generation, such as "." or "\n", the end of a line)");
+    sub->add_option("--temperature", request.temperature,
+                    "temperature of sampling (1); lower values favour likely choices; 0: always the "
+                    "likeliest (greedy)")
         ->check(CLI::NonNegativeNumber);
     sub->add_option("--threshold", request.threshold,
-                    "the least score of boxes that are shown (eval.shown of the run)")
+                    "minimum score of boxes to show (eval.shown of the run)")
         ->check(CLI::Range(0.0, 1.0));
   }
 
@@ -201,67 +199,68 @@ class Program {
     sub->add_option("overrides", export_.overrides, kOverrides);
     sub->add_option("--format", export_.format,
                     "safetensors or npz: FP32 weights and statistics under torchvision's names; onnx: the "
-                    "network with them")
+                    "network with its weights")
         ->required();
-    sub->add_option("--out", export_.out, "the file to write; by default RUN/exports/WEIGHTS.FORMAT");
+    sub->add_option("--out", export_.out, "output file; default: RUN/exports/WEIGHTS.FORMAT");
     sub->add_flag("--json", export_.json, kJson);
     sub->add_flag("--suppress", export_.suppress,
-                  "of detectors, with onnx: the network ends with non-maximum suppression");
+                  "for detectors with onnx: append non-maximum suppression to the network");
   }
 
   void add_inspect() {
     CLI::App* sub = command("inspect",
-                            "tensors of a run or file; types and casts of every op; exponents of gradients; "
-                            "what errors come from",
+                            "show tensors of a run or file; dtypes and casts of every op; exponents of "
+                            "gradients; sources of errors",
                             inspect_, &inspect);
     sub->add_option("subject", inspect_.subject,
-                    "run directory or .safetensors file; for a report a run or a configuration")
+                    "run directory or .safetensors file; for reports, a run or a configuration")
         ->required();
     sub->add_option("overrides", inspect_.overrides, kOverrides);
     sub->add_flag("--casts", inspect_.casts,
-                  "one batch: type, rule and casts of every op; memory by precision");
-    sub->add_flag("--gradients", inspect_.gradients,
-                  "exponents of the gradients of each layer, and what FP16 flushes at each loss scale");
+                  "dtype, rule and casts of every op for one batch; memory by precision");
+    sub->add_flag(
+        "--gradients", inspect_.gradients,
+        "exponents of the gradients of each layer, and the share that FP16 flushes at each loss scale");
     sub->add_flag("--headroom", inspect_.headroom,
-                  "bits left before the gradients of each layer overflow FP16 at the run's loss scale");
+                  "bits until the gradients of each layer overflow FP16 at the run's loss scale");
     sub->add_flag("--blame", inspect_.blame,
-                  "share of each op in the error that 16 bits make in the gradient of a step, and its cause");
+                  "share of each op in the 16-bit error of a step's gradient, and its cause");
     sub->add_option("--batches", inspect_.batches,
-                    "training batches that a report on gradients looks at; by default 4, of --blame 1");
-    sub->add_option(
-        "--weights", inspect_.weights,
-        "best, last, step-N, or a .safetensors file, a checkpoint or another run; by default last");
-    sub->add_option("--out", inspect_.out, "write the chart of --gradients (SVG)")->type_name("FILE");
+                    "number of training batches for reports on gradients; default: 4, for --blame 1");
+    sub->add_option("--weights", inspect_.weights,
+                    "best, last, step-N, or a .safetensors file, a checkpoint or another run; default: last");
+    sub->add_option("--out", inspect_.out, "file for the chart of --gradients (SVG)")->type_name("FILE");
     sub->add_flag("--json", inspect_.json, kJson);
   }
 
   void add_plan() {
     CLI::App* sub =
-        command("plan", "which ops are worth 16 bits on this machine, measured op by op", plan_, &cli::plan);
+        command("plan", "choose the dtype of every op by measurements on this machine", plan_, &cli::plan);
     sub->add_option("config", plan_.config, "configuration: a file, a shipped name, or a run directory");
     sub->add_option("overrides", plan_.overrides, kOverrides);
     sub->add_option("--policy", plan_.policy,
-                    "cut: the cheapest types; search: of these, those that keep the gradient's error within "
-                    "--limit; rules, colours, growth: by lists")
+                    "cut: the cheapest dtypes; search: the cheapest that keep the gradient's error within "
+                    "--limit; rules, colours, growth: by op lists")
         ->check(CLI::IsMember({"rules", "colours", "growth", "cut", "search"}))
         ->capture_default_str();
-    sub->add_option("--dtype", plan_.dtype, "the 16-bit type; by default the configuration's")
+    sub->add_option("--dtype", plan_.dtype, "16-bit dtype; default: the configuration's")
         ->check(CLI::IsMember({"bf16", "fp16"}));
-    sub->add_option("--must", plan_.must, "pin what an expression matches: \"^fc=f32\", \"^block3=low\"")
+    sub->add_option("--must", plan_.must, "fix the dtype of matching ops: \"^fc=f32\", \"^block3=low\"")
         ->allow_extra_args(false);
-    sub->add_flag("--free", plan_.free, "ops may round where level O1 does not");
-    sub->add_option("--limit", plan_.limit, "of search: relative error of loss and gradient against FP32")
+    sub->add_flag("--free", plan_.free, "allow rounding where level O1 does not round");
+    sub->add_option("--limit", plan_.limit,
+                    "for search: maximum relative error of loss and gradient against FP32")
         ->check(CLI::PositiveNumber);
-    sub->add_option("--seconds", plan_.seconds, "for measuring ops, and again for measuring steps")
+    sub->add_option("--seconds", plan_.seconds, "time to measure ops, and again to measure steps")
         ->check(CLI::Range(0.0, 3600.0))
         ->capture_default_str();
-    sub->add_option("--out", plan_.out, "the file to write")->type_name("FILE")->capture_default_str();
-    sub->add_flag("--force", plan_.force, "write a plan whose steps take longer than in FP32");
+    sub->add_option("--out", plan_.out, "output file")->type_name("FILE")->capture_default_str();
+    sub->add_flag("--force", plan_.force, "write the plan even if its steps are slower than in FP32");
     sub->add_flag("--json", plan_.json, kJson);
     CLI::App* difference =
-        sub->add_subcommand("diff", "how two plans differ; exit code 1 where their types do");
+        sub->add_subcommand("diff", "compare two plans; exit code 1 if their dtypes differ");
     difference->add_option("first", plan_difference_.first, "a plan")->required();
-    difference->add_option("second", plan_difference_.second, "another one")->required();
+    difference->add_option("second", plan_difference_.second, "another plan")->required();
     sub->callback([this, difference] {
       action_ = [this, difference] {
         return difference->parsed() ? plan_difference(plan_difference_) : plan(plan_);
@@ -271,11 +270,11 @@ class Program {
 
   void add_advise() {
     CLI::App* sub =
-        command("advise", "what bounds each op of a step on this machine, and what would make it faster",
+        command("advise", "show the performance bound of each op on this machine, and possible speedups",
                 advise_, &cli::advise);
     sub->add_option("config", advise_.config, "configuration: a file, a shipped name, or a run directory");
     sub->add_option("overrides", advise_.overrides, kOverrides);
-    sub->add_option("--seconds", advise_.seconds, "for measuring ops")
+    sub->add_option("--seconds", advise_.seconds, "time to measure ops")
         ->check(CLI::Range(0.0, 3600.0))
         ->capture_default_str();
     sub->add_flag("--json", advise_.json, kJson);
@@ -283,69 +282,70 @@ class Program {
 
   void add_report() {
     CLI::App* sub =
-        command("report", "one HTML page of a run, or of several side by side", report_, &cli::report);
-    sub->add_option("runs", report_.runs, "run directories; of several the first one is the baseline")
+        command("report", "write an HTML page about a run, or comparing several", report_, &cli::report);
+    sub->add_option("runs", report_.runs, "run directories; of several, the first is the baseline")
         ->required();
-    sub->add_option("--out", report_.out, "the page; by default report.html in the directory of the one run")
+    sub->add_option("--out", report_.out,
+                    "output file; default: report.html in the directory of a single run")
         ->type_name("FILE");
     sub->add_flag("--json", report_.json, kJson);
-    sub->add_flag("--csv", report_.csv, "also write metrics.csv of each run, as runs do when they end");
+    sub->add_flag("--csv", report_.csv, "also write metrics.csv of each run, as at the end of training");
     sub->add_flag("--gradients", report_.gradients,
-                  "compute the exponents of gradients from the saved weights, activations too, instead of "
-                  "showing those of weights that the run recorded");
+                  "compute exponents of activation and weight gradients from the saved weights, instead of "
+                  "showing the recorded ones");
   }
 
   void add_demo() {
     CLI::App* sub =
-        command("demo", "teaching runs: what mixed precision does, on real data in minutes", demo_, &demo);
+        command("demo", "demonstrate effects of mixed precision, on real data in minutes", demo_, &demo);
     std::string names;
     for (const demo::Demo& d : demo::demos()) names += fmt::format("\n  {:<11} {}", d.name, d.help);
-    sub->add_option("name", demo_.name, "which one")->required();
-    sub->add_option("--out", demo_.out, "folder for demo.json and the charts; by default runs/demo-NAME")
+    sub->add_option("name", demo_.name, "name of the demonstration")->required();
+    sub->add_option("--out", demo_.out, "folder for demo.json and the charts; default: runs/demo-NAME")
         ->type_name("DIR");
     sub->add_option("--text", demo_.text,
-                    "corpus of diverge and language: descriptions of packages with their sources; by default "
-                    "what `./run "
-                    "data` fetched")
+                    "corpus for diverge and language: package descriptions with their sources; default: the "
+                    "corpus of `./run data`")
         ->type_name("FILE");
-    sub->add_flag("--small", demo_.small, "seconds instead of minutes: the sign of the result only");
+    sub->add_flag("--small", demo_.small,
+                  "run in seconds instead of minutes; shows only the sign of the result");
     sub->footer("Demonstrations:" + names);
   }
 
   void add_compare() {
     CLI::App* sub = command<CompareArguments>(
-        "compare", "train in several precisions with the same seeds and print the table", compare_, &compare);
+        "compare", "train in several precisions with the same seeds and print a table", compare_, &compare);
     add_config(sub, compare_);
     sub->add_option("--require", compare_.require,
                     "equivalent: exit 1 unless every arm is equivalent to fp32")
         ->check(CLI::IsMember({"equivalent"}));
-    sub->add_option("--out", compare_.out, "folder of the comparison; by default runs/NAME-compare")
+    sub->add_option("--out", compare_.out, "folder of the comparison; default: runs/NAME-compare")
         ->type_name("DIR");
-    sub->add_flag("--no-speed", compare_.no_speed, "leave out the measurement of speed");
-    sub->add_option(
-           "--largest-batch", compare_.largest_batch,
-           "also find the largest batch of each arm whose training step fits into so much memory, as 4GiB")
+    sub->add_flag("--no-speed", compare_.no_speed, "do not measure speed");
+    sub->add_option("--largest-batch", compare_.largest_batch,
+                    "also find the largest batch of each arm whose training step fits in this much memory, "
+                    "such as 4GiB")
         ->type_name("MEMORY");
   }
 
   void add_bench() {
     CLI::App* sub = command<BenchArguments>("bench", "measure the training step", bench_, &bench);
     add_config(sub, bench_);
-    sub->add_option("--steps", bench_.steps, "steps to measure")
+    sub->add_option("--steps", bench_.steps, "number of measured steps")
         ->check(CLI::Range(1, 1 << 20))
         ->capture_default_str();
-    sub->add_option("--warmup", bench_.warmup, "steps before")
+    sub->add_option("--warmup", bench_.warmup, "number of steps before")
         ->check(CLI::Range(0, 1 << 20))
         ->capture_default_str();
     sub->add_flag("--json", bench_.json, kJson);
-    sub->add_flag("--profile", bench_.profile, "also the time of every op, and its share of the roofline");
-    sub->add_flag(
-        "--serve", bench_.serve,
-        "measure on request, after --warmup steps or none: a line of input, \"compute N\", \"loader N\" or "
-        "\"memory\", gives a line of JSON");
+    sub->add_flag("--profile", bench_.profile,
+                  "also print the time of every op, and its share of the roofline");
+    sub->add_flag("--serve", bench_.serve,
+                  "measure on request, after --warmup steps: for each input line, \"compute N\", \"loader "
+                  "N\" or \"memory\", print a line of JSON");
     sub->add_option("--algorithms", bench_.algorithms,
-                    "what a GPU chose by timing: read if it is there, written at the end; by default the "
-                    "repository's table for the GPU is read")
+                    "file of a GPU's timed algorithm choices: read if it exists, written at the end; "
+                    "default: reads the repository's table for the GPU")
         ->type_name("FILE");
   }
 
@@ -357,35 +357,35 @@ class Program {
     sub = command<ShowArguments>("show", "print the resolved configuration with the origin of each value",
                                  show_, &show);
     add_config(sub, show_);
-    sub->add_flag("--json", show_.json, "print the JSON that a run directory would hold");
-    sub = command<ShowArguments>("summary", "layers, shapes, parameters, FLOP and memory of a model",
+    sub->add_flag("--json", show_.json, "print the JSON of a run directory's config.json");
+    sub = command<ShowArguments>("summary", "print layers, shapes, parameters, FLOP and memory of a model",
                                  summary_, &summary);
     add_config(sub, summary_);
     sub->add_flag("--json", summary_.json, kJson);
     sub = command<CopyArguments>("cp", "copy a shipped configuration to a file", copy_, &copy);
     sub->add_option("name", copy_.name, "shipped name")->required();
-    sub->add_option("file", copy_.file, "where to")->required();
+    sub->add_option("file", copy_.file, "output file")->required();
     sub->add_flag("--force", copy_.force, "overwrite an existing file");
   }
 
   void add_list() {
-    CLI::App* sub = command<ListArguments>("ls", "list what there is", list_, &list);
+    CLI::App* sub = command<ListArguments>("ls", "list available items", list_, &list);
     sub->add_option(
            "what", list_.what,
            "tasks, models, layers, datasets, transforms, losses, optimizers, schedules, ops, presets, "
            "configs or keys")
         ->check(CLI::IsMember({"tasks", "models", "layers", "datasets", "transforms", "losses", "optimizers",
                                "schedules", "ops", "presets", "configs", "keys"}));
-    sub->add_option("prefix", list_.prefix, "only names that begin with it, as in `ls keys data.augment`");
+    sub->add_option("prefix", list_.prefix, "only names that start with it, as in `ls keys data.augment`");
     sub->add_flag("--json", list_.json, kJson);
-    sub->add_flag("--json-schema", list_.json_schema, "keys as a JSON Schema, for editors");
-    sub->add_flag("--markdown", list_.markdown, "keys as the page docs/configuration.md");
-    sub = command<EnvironmentArguments>("env", "print what was found: build, libraries, CPU, threads, memory",
+    sub->add_flag("--json-schema", list_.json_schema, "print keys as a JSON Schema, for editors");
+    sub->add_flag("--markdown", list_.markdown, "print keys as the page docs/configuration.md");
+    sub = command<EnvironmentArguments>("env", "print build, libraries, CPU, threads, memory and devices",
                                         environment_, &environment);
     sub->add_flag("--json", environment_.json, kJson);
   }
 
-  std::string explained(const CLI::ParseError& error, int argc, char** argv) const {
+  std::string parse_error_text(const CLI::ParseError& error, int argc, char** argv) const {
     const std::string first = argc > 1 ? argv[1] : "";
     const bool known = std::find(names_.begin(), names_.end(), first) != names_.end();
     if (!first.empty() && first.front() != '-' && !known)
@@ -420,22 +420,22 @@ class Program {
   EnvironmentArguments environment_;
 };
 
-// OpenMP takes any count from its variable.
-void keep_to_usable_cpus() {
+// OpenMP accepts any number of threads in OMP_NUM_THREADS; limits it to the usable CPUs.
+void limit_threads_to_usable_cpus() {
   const char* asked = std::getenv("OMP_NUM_THREADS");
   const bool lowered = cpu::bound_threads();
-  const int count = cpu::threads();  // as many as OMP_THREAD_LIMIT allows
+  const int count = cpu::threads();  // at most OMP_THREAD_LIMIT
   if (count < cpu::usable_cpus() && count == cpu::thread_limit())
-    output::remark("tandem: OMP_THREAD_LIMIT={}: that many threads compute\n", count);
+    output::remark("tandem: OMP_THREAD_LIMIT={}: using that many threads\n", count);
   else if (lowered && asked)
-    output::remark("tandem: OMP_NUM_THREADS={}: this process may use {} CPUs, so that many threads compute\n",
+    output::remark("tandem: OMP_NUM_THREADS={}: this process may use {} CPUs; using that many threads\n",
                    printable(asked), count);
 }
 
 int run_command(int argc, char** argv) {
   try {
-    cpu::level_choice();  // or says why there is none
-    keep_to_usable_cpus();
+    cpu::level_choice();  // throws if there is no usable level
+    limit_threads_to_usable_cpus();
     return Program().run(argc, argv);
   } catch (const UserError& error) {
     output::print_error(error.what());
@@ -444,10 +444,10 @@ int run_command(int argc, char** argv) {
     output::print_error(fmt::format("{}: {}", error.path1().string(), error.code().message()));
     return kExitFailure;
   } catch (const std::bad_alloc&) {
-    output::print_error("there is not enough memory; a smaller data.batch_size or model takes less");
+    output::print_error("there is not enough memory; use a smaller data.batch_size or model");
     return kExitFailure;
   } catch (const nlohmann::json::exception& error) {
-    output::print_error("a JSON file that was read is damaged: " + files::json_reason(error));
+    output::print_error("a JSON file is damaged: " + files::json_reason(error));
     return kExitFailure;
   } catch (const std::exception& error) {
     output::print_error(error.what());
@@ -463,7 +463,7 @@ int run(int argc, char** argv) {
   const auto error = output::output_error();
   if (!error) return code;
   output::remark("tandem: {}\n", *error);
-  // A code that says more than this stays.
+  // A more specific code stays.
   return code == 0 ? kExitFailure : code;
 }
 

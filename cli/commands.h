@@ -1,5 +1,5 @@
-// The subcommands of `tandem`, one file each. They get their arguments parsed and return an exit code; errors
-// are thrown and turned into exit codes (core/exit_codes.h) by `run`: UserError 2, anything else 1.
+// The subcommands of `tandem`, one file each. They take parsed arguments and return an exit code. `run` turns
+// exceptions into exit codes (core/exit_codes.h): UserError 2, others 1.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct TrainArguments : ConfigArguments {
 
 struct RunArguments {
   std::string run;
-  std::string weights;  // best, last, step-N or a file; empty: the command's own choice
+  std::string weights;  // best, last, step-N or a file; empty: the command's default
   std::vector<std::string> overrides;
 };
 
@@ -33,8 +33,8 @@ struct EvalArguments : RunArguments {
   std::string split = "test";
   bool confusion = false, json = false;
   bool breakdown = false;
-  std::string out;            // folder for what the evaluation leaves; empty: none
-  bool in_precision = false;  // under the run's own precision, not FP32 masters
+  std::string out;            // folder for artifacts of the evaluation; empty: none
+  bool in_precision = false;  // in the run's own precision instead of FP32 masters
 };
 
 struct PredictArguments : RunArguments {
@@ -52,7 +52,7 @@ struct BenchArguments : ConfigArguments {
   bool json = false;
   bool profile = false;    // by op, see studies/profile
   bool serve = false;      // blocks of steps on request, for `compare`
-  std::string algorithms;  // file of what was chosen by timing; empty: none is written
+  std::string algorithms;  // file of algorithm choices; empty: none is written
 };
 
 struct PlanArguments : ConfigArguments {
@@ -79,7 +79,7 @@ struct CompareArguments : ConfigArguments {
   std::string require;  // "equivalent", or empty
   std::string out;      // empty: runs/NAME-compare
   bool no_speed = false;
-  std::string largest_batch;  // "4GiB": state the largest batch that fits; empty: do not
+  std::string largest_batch;  // "4GiB": search the largest batch that fits; empty: do not
 };
 
 struct InspectArguments {
@@ -87,20 +87,20 @@ struct InspectArguments {
   std::vector<std::string> overrides;
   std::string weights;  // best, last, step-N or a file; empty: last
   bool casts = false, gradients = false, headroom = false, blame = false, json = false;
-  std::optional<std::int64_t> batches;  // absent: 4, or 1 of --blame
-  std::string out;                      // of the chart
+  std::optional<std::int64_t> batches;  // absent: 4, or 1 for --blame
+  std::string out;                      // file of the chart
 };
 
 struct ReportArguments {
   std::vector<std::string> runs;
-  std::string out;  // empty: report.html of the one run
+  std::string out;  // empty: report.html of a single run
   bool csv = false, gradients = false, json = false;
 };
 
 struct DemoArguments {
   std::string name;
   std::string out;   // empty: runs/demo-NAME
-  std::string text;  // of diverge; empty: what `./run data` fetched
+  std::string text;  // corpus of diverge and language; empty: that of `./run data`
   bool small = false;
 };
 
@@ -115,7 +115,7 @@ struct CopyArguments {
 
 struct ListArguments {
   std::string what;
-  std::string prefix;  // of the names to list; empty: all
+  std::string prefix;  // of the listed names; empty: all
   bool json = false;
   bool json_schema = false, markdown = false;
 };
@@ -143,7 +143,7 @@ int copy(const CopyArguments& arguments);
 int list(const ListArguments& arguments);
 int environment(const EnvironmentArguments& arguments);
 
-// The whole program.
+// Runs the program.
 int run(int argc, char** argv);
 
 }  // namespace tandem::cli

@@ -1,4 +1,4 @@
-// The teaching runs.
+// `tandem demo`: demonstrations of mixed precision.
 #include "studies/demo/demo.h"
 
 #include <fmt/format.h>

@@ -21,7 +21,7 @@ int environment(const EnvironmentArguments& arguments) {
   train::share_cpus(*communicator, config::ParallelConfig().deadline_s);
   auto environment = runs::environment();
   std::string ranks;
-  if (cuda_devices().count > 0) {  // what joins ranks on GPUs
+  if (cuda_devices().count > 0) {  // NCCL joins ranks on GPUs
     const std::string version = parallel::nccl_version(), none = parallel::why_no_nccl();
     environment["nccl"] = version.empty() ? tasks::Json(nullptr) : tasks::Json(version);
     ranks = fmt::format("{:<14}{}\n", "NCCL", version.empty() ? "none: " + none : version);

@@ -49,7 +49,7 @@ int eval(const EvalArguments& arguments) {
   train::prepare_machine(loaded);
   const Device device = train::device_of(loaded.config);
   if (!arguments.out.empty()) runs::require_no_file_of_run(arguments.out, "--out");
-  // Before the data is read; all weights of a run are of one vocabulary and one order of classes.
+  // Reads weights before the data; all weights of a run have the same vocabulary and class order.
   runs::Weights weights = runs::weights_of(run, arguments.weights.empty() ? "last" : arguments.weights);
   tasks::SkippedSamples skipped;
   std::vector<std::string> notes;
@@ -57,7 +57,7 @@ int eval(const EvalArguments& arguments) {
   for (const std::string& note : notes) output::remark("tandem: note: {}\n", note);
   const auto task = config::make_task(loaded, data);
   const bool validates = task->validation_split() == "validation";
-  // A run with a validation split ends with the test of its best weights, another one with that of its last.
+  // A run with a validation split ends with a test of its best weights, others with a test of the last.
   const std::string which = !arguments.weights.empty() ? arguments.weights : validates ? "best" : "last";
   if (arguments.weights.empty()) weights = runs::weights_of(run, which);
   if (!weights.data.is_null()) data->require_like(weights.data, weights.path);
@@ -66,19 +66,20 @@ int eval(const EvalArguments& arguments) {
   if (const auto bad = models::non_finite_weights(task->model()))
     output::print_error(fmt::format("warning: {}: {}; the run that saved it diverged", weights.path, *bad));
   task->model().to(device);
-  const auto plan = arguments.in_precision ? train::resolve_precision(loaded, task->model())
-                                           : std::make_unique<amp::ResolvedPrecision>(amp::Precision::fp32());
-  const amp::Autocast autocast(*plan);
+  const auto precision = arguments.in_precision
+                             ? train::resolve_precision(loaded, task->model())
+                             : std::make_unique<amp::ResolvedPrecision>(amp::Precision::fp32());
+  const amp::Autocast autocast(*precision);
   const bool details = arguments.confusion || !arguments.out.empty();
   const auto evaluation = train::evaluate(*task, loader, details);
   tasks::warn_of_skipped(skipped);
   if (which == "best" && arguments.split == "test" && !validates)
     output::remark(
-        "tandem: note: these weights were chosen on the test split, so their figure there is optimistic; "
-        "data.validation_size sets samples aside to choose by\n");
+        "tandem: note: these weights were chosen on the test split, so their metrics there are optimistic; "
+        "set data.validation_size to choose on held-out samples\n");
   if (!arguments.out.empty()) write_artifacts(*evaluation, arguments.out);
   const auto breakdown = arguments.breakdown ? evaluation->breakdown() : std::nullopt;
-  require(!arguments.breakdown || breakdown, "", "eval: --by-class: the task has no figures of each class");
+  require(!arguments.breakdown || breakdown, "", "eval: --by-class: the task has no metrics of each class");
   const tasks::Metrics metrics = evaluation->metrics();
   if (arguments.json) {
     nlohmann::ordered_json object{{"run", arguments.run},

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// RUN/exports/best.onnx, after what was asked for.
+// Default output file, named after the requested weights: RUN/exports/best.onnx.
 std::string standard_path(const runs::RunDirectory& run, const std::string& weights, const char* format) {
   const fs::path folder = run.path() / "exports";
   files::make_folder(folder);
@@ -38,17 +38,17 @@ int export_weights(const ExportArguments& arguments) {
   if (!arguments.out.empty()) {
     runs::require_no_file_of_run(arguments.out, "--out");
     require(!fs::equivalent(arguments.out, weights.path, absent), "",
-            "--out {}: holds the weights that are exported; choose another name", arguments.out);
+            "--out {}: is the file of the exported weights; choose another name", arguments.out);
   }
   const auto task = config::make_task(loaded, runs::data_of(loaded.config, weights));
   runs::load_weights(weights.path, task->model());
   train::require_finite(task->model(), weights.path);
   const tasks::Signature called = task->signatures().front();
   require(format != exporting::Format::onnx || called.no_graph.empty(), "",
-          "export: {} is not written as onnx: {}; safetensors and npz have its weights", arguments.run,
+          "export: {} cannot be written as onnx: {}; safetensors and npz contain its weights", arguments.run,
           called.no_graph);
   require(!arguments.suppress || (format == exporting::Format::onnx && called.suppression), "",
-          "export: --suppress is for detectors, with --format onnx");
+          "export: --suppress works only for detectors, with --format onnx");
   const exporting::ExportRequest request{
       .format = format,
       .path = arguments.out.empty() ? standard_path(run, which, name_of(format)) : arguments.out,

@@ -1,4 +1,4 @@
-// Contents of a run or a file: tensors and training state; types and casts of every op; exponents of
+// `tandem inspect`: tensors and training state of a run or file, dtypes and casts of every op, exponents of
 // gradients.
 #include <fmt/core.h>
 #include <fmt/format.h>
@@ -92,7 +92,7 @@ void print_memory(const std::vector<inspect::PrecisionMemory>& memory) {
                size(m.activations), size(m.workspace), size(m.peak)});
   }
   table.print();
-  output::print("weights: 16-bit working copies, packed filters and statistics; of two steps, at the peak\n");
+  output::print("weights: 16-bit working copies, packed filters and statistics; peak of two steps\n");
 }
 
 int casts(const InspectArguments& arguments) {
@@ -122,8 +122,8 @@ int casts(const InspectArguments& arguments) {
                row.cast_bytes > 0 ? bytes(row.cast_bytes) : "", bytes(row.output_bytes)});
   table.print();
   output::print(
-      "\n{} casts in forward ({}), {} in backward; {} working copies of parameters ({}, marked *), which the "
-      "update writes once a step\n",
+      "\n{} casts in forward ({}), {} in backward; {} working copies of parameters ({}, marked *), written "
+      "once per step by the update\n",
       report.casts, bytes(report.cast_bytes), report.backward_casts, report.working_copies,
       bytes(report.working_copy_bytes));
   output::print("in 16 bits: {:.1f} % of the FLOP of products, {:.1f} % of the bytes that ops write\n\n",
@@ -200,8 +200,7 @@ int gradients(const InspectArguments& arguments) {
   print_notes(bench);
   output::print(
       "gradients of {} batches of {} in FP32; % of all values that are zero, and that FP16 rounds to zero at "
-      "a "
-      "loss scale (!: some overflow)\n\n",
+      "a loss scale (!: some overflow)\n\n",
       report.batches, loaded.config.data.batch_size);
   report::Table table(
       {"layer", "of", "log2 from -48 to 15", "zero", "1", "8", "64", "1024", "2^15", "2^16", "saved by"});
@@ -227,7 +226,7 @@ int gradients(const InspectArguments& arguments) {
 
 constexpr double kNoFigure = std::numeric_limits<double>::quiet_NaN();
 
-// Statistics of the finite elements; NaN where there are none.
+// Statistics of the finite elements; NaN if there are none.
 struct Statistics {
   double low = kNoFigure, high = kNoFigure, mean = kNoFigure, deviation = kNoFigure;
   std::int64_t non_finite = 0;
@@ -244,7 +243,7 @@ Statistics statistics_of(const Tensor& tensor) {
     s.low = count == 0.0 ? value : std::min(s.low, value);
     s.high = count == 0.0 ? value : std::max(s.high, value);
     count += 1.0;
-    const double delta = value - sum;  // Welford: `sum` is the mean so far
+    const double delta = value - sum;  // Welford: `sum` is the running mean
     sum += delta / count;
     squares += delta * (value - sum);
   }
@@ -304,7 +303,7 @@ int tensors(const InspectArguments& arguments, const std::string& path) {
   return 0;
 }
 
-// The state of training in words, where there is one beside the weights.
+// Prints the training state next to the weights, if there is one.
 void print_state(const fs::path& path) {
   if (files::kind_of(path) == files::Kind::absent) return;
   const std::string words = runs::state_summary(safetensors::File(path.string()));
@@ -327,7 +326,7 @@ runs::Weights inspected_weights(const InspectArguments& arguments) {
   if (given.empty()) return {};
   const std::optional<std::string> file = runs::weights_at(given);
   require(file.has_value(), "",
-          "inspect: --weights {}: no such file; best, last and step-N are of a run, and {} is none", given,
+          "inspect: --weights {}: no such file; best, last and step-N need a run, and {} is not one", given,
           arguments.subject);
   return runs::weights_in(*file);
 }
@@ -335,8 +334,8 @@ runs::Weights inspected_weights(const InspectArguments& arguments) {
 int inspect(const InspectArguments& arguments) {
   const int reports = arguments.casts + arguments.gradients + arguments.headroom + arguments.blame;
   require(reports <= 1, "",
-          "inspect: --casts, --gradients, --headroom and --blame are reports of their own; ask for one");
-  require(arguments.out.empty() || arguments.gradients, "", "inspect: --out is the chart of --gradients");
+          "inspect: --casts, --gradients, --headroom and --blame are separate reports; give one of them");
+  require(arguments.out.empty() || arguments.gradients, "", "inspect: --out needs --gradients");
   require(arguments.batches.value_or(1) >= 1, "", "inspect: --batches is {}, expected at least 1",
           arguments.batches.value_or(1));
   if (arguments.casts) return casts(arguments);
@@ -346,18 +345,18 @@ int inspect(const InspectArguments& arguments) {
   const files::Kind kind = files::kind_of(arguments.subject);
   if (kind == files::Kind::file || kind == files::Kind::special) {
     require(fs::path(arguments.subject).extension() == ".safetensors", "",
-            "inspect: {} is not a .safetensors file; of a configuration ask for a report (--casts, "
+            "inspect: {} is not a .safetensors file; for a configuration, give a report (--casts, "
             "--gradients, --headroom, --blame)",
             arguments.subject);
     require(arguments.weights.empty(), "",
-            "inspect: --weights are of a run or a configuration, and {} is a file; name one of them",
+            "inspect: --weights needs a run or a configuration, and {} is a file; give one of them",
             arguments.subject);
     const int code = tensors(arguments, arguments.subject);
     if (!arguments.json) print_state(arguments.subject);
     return code;
   }
   require(runs::RunDirectory::is_run(arguments.subject), "",
-          "inspect: {} is no run directory and no file; of a configuration ask for a report (--casts, "
+          "inspect: {} is neither a run directory nor a file; for a configuration, give a report (--casts, "
           "--gradients, --headroom, --blame)",
           arguments.subject);
   const auto run = runs::RunDirectory::open(arguments.subject);

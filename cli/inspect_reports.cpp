@@ -34,7 +34,7 @@ Json to_json(const inspect::LayerHeadroom& layer) {
   return json;
 }
 
-// "0.31", "< 0.01", "" of none.
+// "0.31", "< 0.01", or "" for 0.
 std::string flushed_text(double share) {
   if (share == 0.0) return "";
   return share < 1e-4 ? "< 0.01" : fmt::format("{:.2f}", 100.0 * share);
@@ -50,11 +50,11 @@ void print_headroom(const inspect::HeadroomReport& report) {
   add(report.all);
   table.print();
   output::print(
-      "\nbits left: doublings of the scale until a gradient overflows FP16; 0 to 1 where a dynamic scale "
-      "probes, 2 or more at a planned one\n");
+      "\nbits left: doublings of the scale until a gradient overflows FP16; 0 to 1 while a dynamic scale "
+      "probes, 2 or more at the scale of a plan\n");
 }
 
-// Of a run that has segments of the loss scale; else none.
+// The segments of the loss scale of a run, if it has any.
 std::vector<amp::SegmentedLossScale::Segment> segments_of(const config::Loaded& loaded,
                                                           const std::string& subject) {
   if (loaded.config.precision.scaler.mode != "segments" || !runs::RunDirectory::is_run(subject)) return {};
@@ -62,12 +62,12 @@ std::vector<amp::SegmentedLossScale::Segment> segments_of(const config::Loaded& 
   return train::segments_in(files::read_text_if_there(file).value_or("{}"), file);
 }
 
-// What follows the loss scale, which is that of the first segment.
+// Suffix of the loss scale, which is that of the first segment.
 std::string beside(std::size_t segments) {
   return segments > 1 ? fmt::format(" and those of {} segments beside it", segments) : "";
 }
 
-// A share as a percentage. Adding 0.0 takes the sign from a negative zero.
+// A share as a percentage. Adding 0.0 removes the sign of a negative zero.
 std::string share_text(double share) {
   return std::isfinite(share) ? fmt::format("{:.1f}", std::round(1000.0 * share) / 10.0 + 0.0) : "–";
 }
@@ -102,8 +102,9 @@ int inspect_headroom(const InspectArguments& arguments) {
   print_headroom(report);
   const auto narrow = report.narrow();
   if (!narrow.empty())
-    output::print("less than one bit is left in {}: the next doubling overflows there, or has\n",
-                  fmt::join(narrow, ", "));
+    output::print(
+        "less than one bit is left in {}: gradients overflow there at the next doubling, or already\n",
+        fmt::join(narrow, ", "));
   return 0;
 }
 
@@ -130,7 +131,7 @@ Json blame_json(const planning::Blame& blame, std::size_t segments) {
 void print_blame(const std::string& of, const config::Config& config, const planning::Blame& blame,
                  std::size_t segments) {
   output::print(
-      "{}: error of the gradient {}, {} where all weights move by one unit in the last place; loss scale "
+      "{}: error of the gradient {}, or {} if all weights move by one unit in the last place; loss scale "
       "{:g}{}, {} of {}, {} steps\n\n",
       of, figure_text(blame.error, 3), figure_text(blame.noise, 3), blame.scale, beside(segments),
       blame.batches == 1 ? "one batch" : fmt::format("{} batches", blame.batches), config.data.batch_size,
@@ -172,9 +173,9 @@ int inspect_blame(const InspectArguments& arguments) {
     return 0;
   }
   output::print(
-      "share: of the squared error, gone when the op alone runs in FP32; own error: of its result, of the "
-      "same FP32 inputs.\nOut of range: BF16, or FP32 by precision.layers; flushed: a greater loss scale; "
-      "rounding: the result in FP32, then the operands\n");
+      "share: of the squared error that vanishes when only this op runs in FP32; own error: of its result "
+      "for the same FP32 inputs.\nOut of range: use BF16, or FP32 by precision.layers; flushed: use a "
+      "greater loss scale; rounding: use FP32 for the result, then for the operands\n");
   return 0;
 }
 

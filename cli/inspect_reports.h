@@ -1,4 +1,4 @@
-// The reports of `tandem inspect` that have a file of their own.
+// Reports of `tandem inspect` with a separate file.
 #pragma once
 
 #include "cli/commands.h"
@@ -7,9 +7,9 @@
 
 namespace tandem::cli {
 
-// Of a run with the plan that it follows.
+// The configuration, with the run's precision plan if the subject is a run.
 config::Loaded inspected_config(const InspectArguments& arguments);
-// The weights that --weights names; else the last of a run, or those that a configuration starts from.
+// The weights of --weights; default: the last of a run, or the initial weights of a configuration.
 runs::Weights inspected_weights(const InspectArguments& arguments);
 
 int inspect_headroom(const InspectArguments& arguments);

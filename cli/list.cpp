@@ -34,11 +34,11 @@ void print_json(const Json& json) { output::print("{}\n", files::json_text(json,
 
 void require_begun(const ListArguments& arguments, const std::vector<std::string>& names) {
   require(std::ranges::any_of(names, [&](const auto& name) { return name.starts_with(arguments.prefix); }),
-          "", "ls {0}: no name begins with \"{1}\"{2} (tandem ls {0})", arguments.what, arguments.prefix,
+          "", "ls {0}: no name starts with \"{1}\"{2} (tandem ls {0})", arguments.what, arguments.prefix,
           did_you_mean(arguments.prefix, names));
 }
 
-// The names that a key may have in any task, each with its meaning.
+// The names that a key accepts in any task, each with its help.
 Rows named_by(const std::string& path) {
   Rows rows;
   for (const auto& listed : config::list_keys(config::Config::schema())) {
@@ -52,7 +52,7 @@ Rows named_by(const std::string& path) {
   return rows;
 }
 
-// By what they are listed, and the keys that name them.
+// Listable families, and the keys that name their entries.
 const std::map<std::string, std::string>& families() {
   static const std::map<std::string, std::string> paths{{"tasks", "task"},
                                                         {"models", "model.name"},
@@ -71,7 +71,7 @@ Rows ops() {
   return rows;
 }
 
-// Of the keys `precision` and `precision.scaler`.
+// Presets of `precision` and `precision.scaler`.
 Rows presets() {
   Rows rows{{"fp32", "everything in FP32"},
             {"amp_fp16", "level O1 with FP16: casts per op, FP32 masters, dynamic loss scale"},
@@ -83,7 +83,7 @@ Rows presets() {
   return rows;
 }
 
-// "sgd"; of phases with optimizers of their own, the names of those.
+// "sgd"; for phases with separate optimizers, all their names.
 std::string optimizer_names(const config::Config& config) {
   std::vector<std::string> names;
   for (const auto& [phase, chosen] : config.optimizers)
@@ -133,13 +133,12 @@ void print_rows(const ListArguments& arguments, Rows rows) {
 }  // namespace
 
 int list(const ListArguments& arguments) {
-  require(!arguments.what.empty(), "",
-          "ls: say what to list: {}, ops, presets, configs or keys (tandem ls --help)",
+  require(!arguments.what.empty(), "", "ls: give one of {}, ops, presets, configs or keys (tandem ls --help)",
           fmt::join(families() | std::views::keys, ", "));
   require(arguments.what == "keys" || !(arguments.json_schema || arguments.markdown), "",
-          "ls {}: --json-schema and --markdown are for keys", arguments.what);
+          "ls {}: --json-schema and --markdown need `ls keys`", arguments.what);
   require(arguments.prefix.empty() || !(arguments.json_schema || arguments.markdown), "",
-          "ls keys {}: --json-schema and --markdown are of all keys", arguments.prefix);
+          "ls keys {}: --json-schema and --markdown print all keys; leave out the prefix", arguments.prefix);
   if (const auto family = families().find(arguments.what); family != families().end())
     print_rows(arguments, named_by(family->second));
   if (arguments.what == "ops") print_rows(arguments, ops());

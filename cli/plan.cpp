@@ -1,4 +1,4 @@
-// The types of every op of a model, decided by what they gain on this machine; and how two plans differ.
+// `tandem plan`: chooses the dtypes of every op by their gain on this machine, and compares two plans.
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -24,7 +24,7 @@ amp::plan::Must must_of(const std::string& text) {
   const std::size_t split = text.rfind('=');
   const std::string type = split == std::string::npos ? "" : text.substr(split + 1);
   require(type == "f32" || type == "low", "",
-          "plan: --must {}: expected an expression and a type, \"^fc=f32\" or \"^block3=low\"", text);
+          "plan: --must {}: expected an expression and a dtype, \"^fc=f32\" or \"^block3=low\"", text);
   return {.match = text.substr(0, split), .low = type == "low"};
 }
 
@@ -36,7 +36,7 @@ amp::plan::PhasePlans read_plan(const std::string& file) {
 
 int plan(const PlanArguments& arguments) {
   require(!arguments.config.empty(), "", "plan: give a configuration, or `diff` and two plans");
-  require(!arguments.limit || arguments.policy == "search", "", "plan: --limit is of --policy search");
+  require(!arguments.limit || arguments.policy == "search", "", "plan: --limit needs --policy search");
   std::vector<std::string> overrides = arguments.overrides;
   if (!arguments.dtype.empty()) overrides.push_back("precision=amp_" + arguments.dtype);
   const config::Loaded loaded = config::load(arguments.config, overrides);
@@ -59,9 +59,9 @@ int plan(const PlanArguments& arguments) {
     planning::print(loaded.config.name, planned);
   }
   if (!writes) {
-    output::print_error(fmt::format(
-        "plan: {} is not written: steps under it take longer than in FP32; --force writes it all the same",
-        arguments.out));
+    output::print_error(
+        fmt::format("plan: {} is not written: its steps are slower than in FP32; --force writes it anyway",
+                    arguments.out));
     return kExitFailure;
   }
   files::write_atomically(arguments.out, amp::plan::plan_text(planned.plans()));

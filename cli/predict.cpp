@@ -14,7 +14,7 @@ namespace tandem::cli {
 
 namespace {
 
-// An option that the run's task takes no notice of is not what its user thinks it is.
+// Refuses options that the run's task does not use.
 void require_understood(const tasks::PredictRequest& request, const tasks::Task& task,
                         const std::string& name) {
   const std::vector<std::string> known = task.predict_options();
@@ -31,7 +31,7 @@ void require_understood(const tasks::PredictRequest& request, const tasks::Task&
                                                 {"--threshold", request.threshold.has_value()}};
   for (const auto& [option, is_given] : given)
     require(!is_given || std::ranges::find(known, option) != known.end(), "",
-            "predict: a run of task {} takes no {}; it takes {}", name, option, fmt::join(known, ", "));
+            "predict: task {} takes no {}; it takes {}", name, option, fmt::join(known, ", "));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The time that ranks wait for each other before they have read their configuration.
+// Deadline of ranks before they have read their configuration.
 #pragma once
 
 #include <string>
@@ -6,9 +6,8 @@
 
 namespace tandem::cli {
 
-// parallel.deadline_s of a configuration, or of the run directory that `config` is, as far as this rank can
-// read it; the usual one otherwise, and without mpirun. What is wrong with it is told once the ranks have
-// met.
+// parallel.deadline_s of a configuration or run directory, if this rank can read it; else, and without
+// mpirun, the default. Errors of the configuration are reported after the ranks have connected.
 double deadline_at_start(const std::string& config, const std::vector<std::string>& overrides);
 
 }  // namespace tandem::cli

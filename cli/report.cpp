@@ -30,7 +30,7 @@ std::string flushed_fact(const std::string& what, const amp::ExponentHistogram& 
                          histogram.saving_scale()));
 }
 
-// The exponents of a pass over the data with the saved weights, or why there are none.
+// Exponents from a pass over the data with the saved weights, or the reason why there are none.
 report::Exponents computed(const runs::RunRecord& run) {
   report::Exponents found;
   try {
@@ -39,11 +39,11 @@ report::Exponents computed(const runs::RunRecord& run) {
     const config::Loaded loaded = config::load(directory.config());
     train::prepare_machine(loaded);
     train::Workbench bench(loaded, weights);
-    // Gradients of noise say nothing of the run.
+    // Gradients on noise are not those of the run.
     for (const std::string& note : bench.notes())
       require(!note.ends_with("batches are noise"), "", "{}", note);
     const inspect::GradientReport report = inspect::report_gradients(bench, 1);
-    found.source = "of one training batch with the last saved weights, computed in FP32";
+    found.source = "of one training batch with the last saved weights, in FP32";
     found.series = {inspect::series_of("activation gradients", report.all.activations),
                     inspect::series_of("weight gradients", report.all.weights)};
     found.facts = {flushed_fact("Activation gradients", report.all.activations),
@@ -73,12 +73,12 @@ int report(const ReportArguments& arguments) {
   std::vector<runs::RunRecord> runs;
   for (const std::string& path : arguments.runs) runs.push_back(runs::read_run(path));
   require(runs.size() == 1 || !arguments.out.empty(), "",
-          "report: the page of several runs belongs to none of them; say where with --out FILE.html");
-  require(runs.size() == 1 || !arguments.gradients, "", "report: --gradients is for one run; there are {}",
-          runs.size());
+          "report: the page of several runs belongs to none of them; give --out FILE.html");
+  require(runs.size() == 1 || !arguments.gradients, "",
+          "report: --gradients needs a single run; there are {}", runs.size());
   const std::string out =
       arguments.out.empty() ? (runs.front().path / "report.html").string() : arguments.out;
-  std::error_code unknown;  // told of by who writes
+  std::error_code unknown;  // the writer reports it
   require(!fs::is_directory(out, unknown), "", "report: --out {} is a directory; name a file", out);
   runs::require_no_file_of_run(out, "--out");
   files::write_atomically(out, report::page_of(runs, exponents_of(runs, arguments.gradients)));

@@ -60,15 +60,15 @@ config::Json json_of(const models::ModelSummary& summary, const train::Footprint
   }
   config::Json json{{"parameters", summary.parameters},
                     {"trained", footprint.trainable},
-                    {"flop", summary.flop}};  // of a sample, forward
+                    {"flop", summary.flop}};  // per sample, forward
   if (summary.steps > 0) json["steps"] = summary.steps;
-  json["saved_bytes"] = summary.saved_bytes;  // of a sample
+  json["saved_bytes"] = summary.saved_bytes;  // per sample
   json["memory"] = train::to_json(footprint);
   json["layers"] = std::move(layers);
   return json;
 }
 
-// A vocabulary has at most as many words as its key says, so the data says how many, or the run that read it.
+// Vocabularies have at most the configured number of words; the actual number comes from the data or the run.
 tasks::DataPtr data_of(const std::string& given, const config::Config& config) {
   if (runs::RunDirectory::is_run(given)) {
     const auto run = runs::RunDirectory::open(given);
@@ -79,8 +79,9 @@ tasks::DataPtr data_of(const std::string& given, const config::Config& config) {
     return runs::open_data(config, [](const std::string&) {});
   } catch (const UserError& error) {
     tasks::DataPtr described = runs::describe_data(config);
-    output::remark("tandem: note: the data cannot be read, so the vocabulary is the largest it may be: {}\n",
-                   error.what());
+    output::remark(
+        "tandem: note: the data cannot be read; the vocabulary is assumed to have its maximum size: {}\n",
+        error.what());
     return described;
   }
 }
@@ -106,16 +107,16 @@ int summary(const ShowArguments& arguments) {
 
   const auto bytes = [](std::int64_t count) { return bytes_text(static_cast<double>(count)); };
   output::print("\nparameters       {} ({} trained)\n", summary.parameters, footprint.trainable);
-  output::print("FLOP a sample    {} forward, about {} for a training step{}\n",
+  output::print("FLOP per sample  {} forward, about {} for a training step{}\n",
                 count_text(static_cast<double>(summary.flop)),
                 count_text(3.0 * static_cast<double>(summary.flop)),
                 summary.steps > 0 ? fmt::format("; a sample has {} steps", summary.steps) : "");
   output::print("memory           {}\n", train::to_string(footprint));
-  output::print("                 saved for backward {} a sample, {} a batch of {}\n",
+  output::print("                 saved for backward {} per sample, {} per batch of {}\n",
                 bytes(summary.saved_bytes), bytes(batch * summary.saved_bytes), batch);
-  if (data->training_samples() == 0)  // only described
+  if (data->training_samples() == 0)  // the data is only described
     for (const std::string& note : footprint.notes) output::print("{}\n", note);
-  // Times need the weights, and a forward pass.
+  // Timing needs real weights and a forward pass.
   const std::int64_t needed = summary.parameter_bytes + timed * summary.saved_bytes;
   const bool fits = static_cast<std::size_t>(needed) <= host_memory_limit();
   print_advice(summary, batch, fits ? std::optional(models::product_share(summary_on({}))) : std::nullopt);

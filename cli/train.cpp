@@ -59,8 +59,8 @@ void print_result(const train::TrainResult& result, const config::Config& config
                 duration_text(result.train_s));
   if (result.best && result.chosen_on == "test" && std::isfinite(*result.best) && value != result.best)
     output::print(
-        "Best {} of all epochs: {} after epoch {}. It was chosen on the test split, so it is optimistic; "
-        "data.validation_size sets samples aside to choose by.\n",
+        "Best {} of all epochs: {} after epoch {}. It was chosen on the test split, so it is optimistic; set "
+        "data.validation_size to choose on held-out samples.\n",
         key, shown(key, *result.best), result.best_epoch);
   output::print("Run directory: {}\n", printable(run));
 }
@@ -69,42 +69,42 @@ void print_result(const train::TrainResult& result, const config::Config& config
 
 namespace {
 
-// A short form of an override: it is part of the configuration, and so of a run that is gone on with.
+// --overfit-batches sets a key: it belongs to the configuration, also of a resumed run.
 std::vector<std::string> overrides_of(const TrainArguments& arguments) {
   std::vector<std::string> overrides = arguments.overrides;
   if (arguments.overfit_batches) {
     require(!arguments.config.empty() || arguments.resume.empty(), "",
-            "train: --resume {} goes on with the run's own configuration; leave out --overfit-batches",
+            "train: --resume {} uses the run's own configuration; leave out --overfit-batches",
             arguments.resume);
     overrides.push_back(fmt::format("data.overfit_batches={}", *arguments.overfit_batches));
   }
   return overrides;
 }
 
-// What a run of several processes alone can mean.
+// Refuses keys that need several processes.
 void require_ranks(const config::Loaded& loaded) {
   if (parallel::launch_from_environment()) return;
   const config::ParallelConfig& given = loaded.config.parallel;
   const auto refuse = [&](const std::string& key, bool asked_for) {
-    require(!asked_for, "",
-            "{}: {}: is for several processes: start them with mpirun -n N tandem train …, or leave the key "
-            "out",
-            config::place_of(loaded.given, key), key);
+    require(
+        !asked_for, "",
+        "{}: {}: needs several processes: start them with mpirun -n N tandem train …, or leave the key out",
+        config::place_of(loaded.given, key), key);
   };
   refuse("parallel.per_rank", given.per_rank);
   refuse("parallel.wire", given.wire != config::ParallelConfig().wire);
 }
 
-// `tandem train` as one rank does it; every rank goes the same way, and the first one speaks.
+// `tandem train` on one rank. All ranks run the same steps; the first one prints.
 class Training {
-  // Before its first use, which deduces what it returns.
+  // Declared before its first use, which deduces its return type.
   template <class Work>
   auto together(Work&& work) {
     return parallel::together(ranks_, deadline_s_, std::forward<Work>(work));
   }
 
  public:
-  // `deadline_s`: until the configuration says so.
+  // `deadline_s`: used until the configuration is read.
   Training(const TrainArguments& arguments, parallel::Communicator& ranks, double deadline_s)
       : arguments_(arguments), ranks_(ranks), first_(ranks.rank() == 0), deadline_s_(deadline_s) {}
 
@@ -121,7 +121,7 @@ class Training {
     if (!loaded.config.threads) train::share_cpus(ranks_, deadline_s_);
     take_plan(loaded);
     const bool resumes = !path_.empty();
-    // The first rank's choice: what is there may change before others look.
+    // The first rank chooses: checkpoints may change before other ranks look.
     const std::string weights =
         text_of_first(together([&] { return resumed_ ? runs::weights_with_data(*resumed_) : ""; }));
     const auto trainer = together([&] {
@@ -147,28 +147,29 @@ class Training {
     } catch (const VendorError& error) {
       if (ranks_.size() > 1) throw;
       output::print_error(error.what());
-      output::remark("{}\n", way_on().substr(1));
+      output::remark("{}\n", resume_hint().substr(1));
       return kExitFailure;
     }
     return conclude(result, loaded.config);
   }
 
-  // What goes on with the run, as it is typed.
+  // The command line that resumes the run.
   std::string command() const {
     return fmt::format("{}tandem train {}",
                        ranks_.size() > 1 ? fmt::format("mpirun -n {} ", ranks_.size()) : "",
                        printable(path_));
   }
 
-  // The same in a sentence behind another one, as far as this rank sees the run; "" where there is none yet.
-  std::string way_on() const noexcept {
+  // A sentence with that command, after another sentence; "" if there is no run yet.
+  std::string resume_hint() const noexcept {
     try {
       if (path_.empty()) return "";
-      if (!runs::RunDirectory::is_run(path_)) return " Go on with: " + command();
+      if (!runs::RunDirectory::is_run(path_)) return " Resume with: " + command();
       const bool saved = runs::has_checkpoint(runs::RunDirectory::open(path_));
       return fmt::format(
           " The run {} with: {}",
-          saved ? "goes on from its newest checkpoint" : "has saved nothing yet, and begins anew", command());
+          saved ? "resumes from its newest checkpoint" : "has saved nothing yet, and starts again",
+          command());
     } catch (const std::exception&) {
       return "";
     }
@@ -181,7 +182,7 @@ class Training {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
 
-  // Which run is gone on with is for one rank to say: others may be starting one meanwhile.
+  // The first rank chooses the run to resume: other runs may start meanwhile.
   void find_run() {
     std::vector<std::string> ignored_runs;
     resumed_ = together([&]() -> std::optional<runs::RunDirectory> {
@@ -193,8 +194,8 @@ class Training {
     path_ = text_of_first(resumed_ ? resumed_->path().string() : "");
   }
 
-  // What precision.plan means: the plan of the run that is gone on with, unless the command line names
-  // another one; a file; or a plan that is made now. The first rank's.
+  // Resolves precision.plan on the first rank: the plan of the resumed run, unless the command line names
+  // another one; a file; or a new plan.
   void take_plan(config::Loaded& loaded) {
     const auto& plan = loaded.config.precision.plan;
     if (!plan) return;
@@ -206,11 +207,10 @@ class Training {
       if (!first_) return;
       if (resumed_ && !named) train::take_plan_of_run(loaded, *resumed_);
       if (!loaded.plan.empty()) return;
-      require(
-          !made || ranks_.size() == 1, "",
-          "precision.plan: auto measures this machine, which {} ranks would wait for; make the plan before, "
-          "with one process: tandem plan CONFIG",
-          ranks_.size());
+      require(!made || ranks_.size() == 1, "",
+              "precision.plan: auto measures this machine, and {} ranks would have to wait; make the plan "
+              "before, in one process: tandem plan CONFIG",
+              ranks_.size());
       loaded.plan = made ? planning::plan_at_start(loaded) : train::plan_text_of(loaded);
     });
     loaded.plan = text_of_first(loaded.plan);
@@ -222,10 +222,10 @@ class Training {
                                       files::json_text(config::resolved(config), 2) + "\n");
   }
 
-  // mpirun sends signals, too, when a rank has ended, and leaves little time: then this is the last line.
+  // mpirun also sends signals when a rank has ended, and leaves little time: this may be the last line.
   std::string note_on_signals() const {
     if (ranks_.size() == 1) return "Stopping after this step; once more stops now.";
-    return "Stopping after this step. The run goes on with: " + command();
+    return "Stopping after this step. Resume with: " + command();
   }
 
   int conclude(const train::TrainResult& result, const config::Config& config) const {
@@ -239,7 +239,7 @@ class Training {
         return result.status == train::TrainStatus::diverged ? kExitDiverged : kExitFailure;
       case train::TrainStatus::interrupted:
         if (first_)
-          output::print("Interrupted after step {}. Go on with: {}tandem train {}\n", result.steps,
+          output::print("Interrupted after step {}. Resume with: {}tandem train {}\n", result.steps,
                         ranks_.size() > 1 ? fmt::format("mpirun -n {} ", ranks_.size()) : "",
                         printable(path_));
         return kExitInterrupted;
@@ -255,7 +255,7 @@ class Training {
   const bool first_;
   double deadline_s_;
   std::optional<runs::RunDirectory> resumed_;  // of the first rank
-  std::string path_;                           // of the run, on every rank; empty: there is none yet
+  std::string path_;                           // of the run, on every rank; empty if there is none yet
 };
 
 }  // namespace
@@ -272,12 +272,12 @@ int train(const TrainArguments& arguments) {
   } catch (const parallel::AgreedError& error) {
     if (ranks->rank() == 0) {
       output::print_error(error.what());
-      const std::string way_on = error.users_mistake() ? "" : training.way_on();
-      if (!way_on.empty()) output::remark("{}\n", way_on.substr(1));
+      const std::string resume_hint = error.users_mistake() ? "" : training.resume_hint();
+      if (!resume_hint.empty()) output::remark("{}\n", resume_hint.substr(1));
     }
     return error.users_mistake() ? kExitUsage : kExitFailure;
   } catch (const std::exception& error) {
-    ranks->abort(fmt::format("{}.{}", error.what(), training.way_on()), kExitFailure);
+    ranks->abort(fmt::format("{}.{}", error.what(), training.resume_hint()), kExitFailure);
   }
   return kExitFailure;  // not reached
 }

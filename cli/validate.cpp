@@ -31,8 +31,7 @@ int validate(const ShowArguments& arguments) {
       if (!arguments.json) output::remark("{}\n", printable(line));
     return kExitUsage;
   }
-  // The model says whether its own options and the rules for its layers fit; it takes its sizes from the
-  // data.
+  // The model checks its options and the precision rules for its layers; its sizes come from the data.
   const config::Loaded loaded = config::load(arguments.config, arguments.overrides);
   tasks::DataPtr data;
   try {
@@ -42,7 +41,7 @@ int validate(const ShowArguments& arguments) {
     if (arguments.json) {
       print_found(found);
     } else {
-      output::print("{}: valid as far as it goes without its data: {}\n", arguments.config, error.what());
+      output::print("{}: valid, but not checked against its data: {}\n", arguments.config, error.what());
     }
     return 0;
   }

@@ -71,7 +71,7 @@ TEST_CASE("a table of another device or library is told, left alone, and nothing
   REQUIRE(outcome.exit_code == 0);
   CHECK_THAT(outcome.err, Contains("table.txt: algorithms of cuDNN 1.2.3 on NVIDIA X, 7 multiprocessors, and "
                                    "this is") &&
-                              Contains("the file stays as it is"));
+                              Contains("the file stays unchanged"));
   CHECK(read_text(directory / "table.txt") == text);
   CHECK(nlohmann::json::parse(outcome.out).contains("step_ms"));
   directory.write("table.txt", "{}\n");

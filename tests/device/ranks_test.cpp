@@ -206,7 +206,7 @@ TEST_CASE("a rank on a GPU that hangs is named, and the run goes on", "[device][
   CHECK(hung.exit_code == 1);
   CHECK_THAT(hung.err, Contains("rank 1 (process ") && Contains("did not") &&
                            Contains("rank 0 waited for 3.") &&
-                           Contains("goes on from its newest checkpoint with: mpirun -n 2 tandem train"));
+                           Contains("resumes from its newest checkpoint with: mpirun -n 2 tandem train"));
   must(launch(on_gpus(directory, 2, {"train", "run", "-q"})));
   must(launch(on_gpus(directory, 2, into("undisturbed", "cuda", arguments))));
   CHECK(same_end(directory / "run", directory / "undisturbed"));

@@ -118,7 +118,7 @@ TEST_CASE("an interrupted comparison goes on to the same table", "[program][comp
               }});
   INFO(cut.err);
   REQUIRE(cut.exit_code == 75);
-  CHECK_THAT(cut.out, Contains("Go on with the same command: tandem compare digits_mlp"));
+  CHECK_THAT(cut.out, Contains("Resume with the same command: tandem compare digits_mlp"));
   CHECK_FALSE(std::filesystem::exists(directory.path() / "cut/compare.json"));
   CHECK(json_lines(metrics).back()["status"] == "interrupted");
   const Outcome rest = tandem_in(directory, command("cut", settings));

@@ -294,7 +294,7 @@ TEST_CASE("a trained generator makes as many images as are asked for", "[program
   CHECK_THAT(gan.refused({"predict", "run", "--out", "a.png", "--count", "10001"}), Contains("10000"));
   CHECK_THAT(gan.refused({"predict", "run", "--out", "a.png", "--seed", "-1"}), Contains("--seed"));
   CHECK_THAT(gan.refused({"predict", "run", "--out", "a.png", "--top", "3"}),
-             Contains("a run of task gan takes no --top; it takes --count, --out, --seed"));
+             Contains("task gan takes no --top; it takes --count, --out, --seed"));
   CHECK_THAT(gan.refused({"predict", "run", "grid.png", "--out", "a.png"}), Contains("takes no inputs"));
 }
 

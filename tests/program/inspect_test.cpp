@@ -153,8 +153,8 @@ TEST_CASE("inspect refuses what it cannot look at", "[program]") {
     CHECK(outcome.exit_code == 2);
     CHECK_THAT(outcome.err, Contains(reason));
   };
-  refused({"nowhere"}, "no run directory and no file");
-  refused({"digits_lenet", "--casts", "--gradients"}, "ask for one");
+  refused({"nowhere"}, "neither a run directory nor a file");
+  refused({"digits_lenet", "--casts", "--gradients"}, "give one of them");
   refused({"digits_lenet", "--out=a.svg"}, "--gradients");
   refused({"digits_lenet", "--gradients", "--batches=0"}, "at least 1");
   refused({"digits_lenett", "--casts"}, "digits_lenet");

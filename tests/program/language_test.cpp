@@ -103,7 +103,7 @@ TEST_CASE("the summary of a language model is of its words and steps", "[program
     std::filesystem::remove(language / file);
   check("run");
   const Outcome without = language.must({"summary", "config.json"});
-  CHECK_THAT(without.err, Contains("the vocabulary is the largest it may be"));
+  CHECK_THAT(without.err, Contains("the vocabulary is assumed to have its maximum size"));
 }
 
 TEST_CASE("a language model goes on to the bit in the middle of an epoch, its state with it",

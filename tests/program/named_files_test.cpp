@@ -116,12 +116,12 @@ TEST_CASE("a failure names the newest checkpoint only where there is one", "[pro
   CHECK(saved.exit_code == 1);
   CHECK_THAT(saved.err,
              Contains("environment.json: cannot be replaced") &&
-                 Contains("\nThe run goes on from its newest checkpoint with: tandem train run\n"));
+                 Contains("\nThe run resumes from its newest checkpoint with: tandem train run\n"));
   std::filesystem::remove_all(run / "checkpoints/step-2");
   const Outcome unsaved = tandem_in(directory, {"train", "run", "epochs=2"});
   CHECK(unsaved.exit_code == 1);
   CHECK_THAT(unsaved.err,
-             Contains("\nThe run has saved nothing yet, and begins anew with: tandem train run\n"));
+             Contains("\nThe run has saved nothing yet, and starts again with: tandem train run\n"));
 }
 
 TEST_CASE("no terminal obeys a path or a key", "[program]") {

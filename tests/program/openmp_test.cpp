@@ -100,7 +100,7 @@ TEST_CASE("OpenMP's variables change no bit of what is trained", "[program]") {
     REQUIRE(limited.exit_code == 0);
     CHECK(trainings.weights(name + "limited") == trainings.weights(name + "1"));
     if (cpu::usable_cpus() > 1)
-      CHECK_THAT(limited.err, Contains("OMP_THREAD_LIMIT=1: that many threads compute"));
+      CHECK_THAT(limited.err, Contains("OMP_THREAD_LIMIT=1: using that many threads"));
   }
 }
 

@@ -121,7 +121,7 @@ TEST_CASE("plan refuses what it cannot plan", "[program][plan]") {
     CHECK_THAT(outcome.err, Contains(reason));
   };
   refused({}, "give a configuration");
-  refused({"resnet20_synthetic", "--limit=0.1"}, "--limit is of --policy search");
+  refused({"resnet20_synthetic", "--limit=0.1"}, "--limit needs --policy search");
   refused({"resnet20_synthetic", "--must=fc"}, "expected an expression and a type");
   refused({"dcgan_fashion", "data.batch_size=2",
            R"(precision={"level":"O1","dtype":"fp16","scaler":{"mode":"dynamic","scope":"loss"}})"},
@@ -292,5 +292,5 @@ TEST_CASE("ranks follow one plan", "[program][plan][ranks]") {
   CHECK(same_weights(directory, "autocast", "planned"));
   const Outcome made = run_ranks(directory, 2, training("made", "auto"));
   CHECK(made.exit_code == 2);
-  CHECK_THAT(made.err, Contains("make the plan before, with one process"));
+  CHECK_THAT(made.err, Contains("make the plan before, in one process"));
 }

@@ -289,7 +289,7 @@ TEST_CASE("a batch size for each rank makes the step's so many times as large", 
   CHECK(wider.exit_code == 2);
   CHECK_THAT(wider.err, Catch::Contains("data.batch_size: 40 → 60"));
   CHECK_THAT(refused(run_ranks(directory, 0, in("alone", joined(kDigits, {"parallel.per_rank=true"})))),
-             Catch::Contains("parallel.per_rank: is for several processes"));
+             Catch::Contains("parallel.per_rank: needs several processes"));
 }
 
 TEST_CASE("ranks share the segments of the loss scale", "[program][ranks][segments]") {
@@ -472,7 +472,7 @@ TEST_CASE("a mistake is told once, and ends every rank alike", "[program][ranks]
              Catch::Contains("3 ranks have 6"));
   CHECK_THAT(told({"train", "digits_mlp", "init_from=nothing.safetensors"}),
              Catch::Contains("nothing.safetensors"));
-  CHECK_THAT(told({"eval", "run"}), Catch::Contains("is done by one process, and mpirun started 3"));
+  CHECK_THAT(told({"eval", "run"}), Catch::Contains("runs in one process, and mpirun started 3"));
   CHECK_FALSE(std::filesystem::exists(directory / "runs"));
   // A run that another one is training.
   must(run_ranks(directory, 2, in("run", joined(kDigits, {"--limit-steps", "2"}))));
@@ -532,7 +532,7 @@ TEST_CASE("keys of several processes are refused where there is one", "[program]
   const TemporaryDirectory directory;
   for (const char* key : {"parallel.per_rank=true", "parallel.wire=bf16"}) {
     const Outcome outcome = run_ranks(directory, 0, in("run", joined(kDigits, {key})));
-    CHECK_THAT(refused(outcome), Catch::Contains("is for several processes"));
+    CHECK_THAT(refused(outcome), Catch::Contains("needs several processes"));
     CHECK(outcome.exit_code == 2);
   }
 }

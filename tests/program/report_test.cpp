@@ -151,7 +151,7 @@ TEST_CASE("report: pages of one run and of several", "[program][report]") {
 
   const Outcome nowhere = tandem_in(directory, {"report", "a", "one"});
   CHECK(nowhere.exit_code == 2);
-  CHECK_THAT(nowhere.err, Contains("say where with --out FILE.html"));
+  CHECK_THAT(nowhere.err, Contains("give --out FILE.html"));
   const Outcome none = tandem_in(directory, {"report", "missing"});
   CHECK(none.exit_code == 2);
   CHECK_THAT(none.err, Contains("missing: no such run directory"));
@@ -174,7 +174,7 @@ TEST_CASE("report: a run of an older version, without its weights, says what is 
   REQUIRE(computed.exit_code == 0);
   CHECK_THAT(computed.err,
              Contains("The last line of metrics.jsonl is incomplete") && !Contains("not what the run wrote"));
-  CHECK_THAT(read_text(run / "report.html"), Contains("computed in FP32"));
+  CHECK_THAT(read_text(run / "report.html"), Contains("weights, in FP32"));
   fs::remove_all(run / "checkpoints");
   REQUIRE(tandem_in(directory, {"report", "run"}).exit_code == 0);
   CHECK_THAT(read_text(run / "report.html"), Contains("They cannot be computed either: "));

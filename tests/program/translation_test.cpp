@@ -137,7 +137,7 @@ TEST_CASE("a translator translates texts and lines of files", "[program][transla
              Contains("12\n") && Contains("  two one\n"));
   CHECK_THAT(pairs.refused({"predict", "run"}), Contains("inputs are missing"));
   CHECK_THAT(pairs.refused({"export", "run", "--format", "onnx"}),
-             Contains("run is not written as onnx: a translation is a search"));
+             Contains("run cannot be written as onnx: a translation is a search"));
   CHECK_THAT(pairs.must({"export", "run", "--format", "safetensors"}).out,
              Contains("exports/best.safetensors"));
   CHECK_THAT(pairs.refused({"predict", "run", "12", "--prompt", "we"}), Contains("takes no --prompt"));
