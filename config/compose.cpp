@@ -25,7 +25,7 @@ constexpr int kMaxBases = 16;
 
 bool is_file(const fs::path& path) { return files::kind_of(path) == files::Kind::file; }
 
-// The same for every name of one file; the path itself where the system does not tell.
+// Canonical path of a file; the path itself if the system reports an error.
 fs::path canonical_of(const fs::path& path) {
   std::error_code error;
   fs::path canonical = fs::weakly_canonical(path, error);
@@ -41,7 +41,7 @@ Value read_base(const Value& base, const std::string& path, std::vector<fs::path
   std::string found;
   try {
     found = find_config(base.text, fs::path(path).parent_path().string());
-    files::InputFile{found};  // says what it is
+    files::InputFile{found};  // throws if it is not readable
   } catch (const UserError& error) {
     throw UserError("", fmt::format("{}: base: {}", base.origin.place(), error.what()));
   }
@@ -105,14 +105,14 @@ std::size_t list_index(const Override& given, std::size_t depth, const Value& li
   std::size_t index = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), index);
   if (error != std::errc{} || end != word.data() + word.size())
-    given.fail("{} is a list; \"{}\" is no index", given.path_to(depth), word);
+    given.fail("{} is a list; \"{}\" is not an index", given.path_to(depth), word);
   if (index >= list.items.size())
     given.fail("{} has {} items; there is no item {} (+{}=… appends)", given.path_to(depth),
                list.items.size(), index, given.path_to(depth));
   return index;
 }
 
-// Writes the object in place of a word or number that stands for it.
+// Expands a preset or a short form to its object.
 void spell_out(Value& word, const Schema& schema) {
   const auto preset = schema.presets.find(word.text);
   if (word.is(Value::Kind::string) && preset != schema.presets.end()) {
@@ -126,11 +126,11 @@ void spell_out(Value& word, const Schema& schema) {
   }
 }
 
-// The value at path[0, depth), made of empty objects where absent.
+// The value at path[0, depth). Missing containers are created as empty objects.
 Value& descend(Value& root, const Override& given, std::size_t depth, const Origin& origin,
                const Schema& schema) {
   Value* at = &root;
-  const Schema* known = &schema;  // of `at`; nullptr where there is none
+  const Schema* known = &schema;  // of `at`; null if unknown
   for (std::size_t i = 0; i < depth; ++i) {
     if (at->is(Value::Kind::list)) {
       at = &at->items[list_index(given, i, *at)];
@@ -159,7 +159,7 @@ Value& descend(Value& root, const Override& given, std::size_t depth, const Orig
   return *at;
 }
 
-// Whether every container on the way to the last word exists.
+// The container of the last word of the path; null if it does not exist.
 Value* existing(Value& root, const Override& given) {
   Value* at = &root;
   for (std::size_t i = 0; i + 1 < given.path.size() && at; ++i)
@@ -228,7 +228,7 @@ std::string find_config(const std::string& name, const std::string& directory) {
       }
     }
   }
-  if (kind != files::Kind::absent) return given.string();  // who reads it says what it is
+  if (kind != files::Kind::absent) return given.string();  // the reader reports what it is
   const std::vector<std::string> names = shipped_names();
   const std::string near = nearest(fs::path(name).stem().string(), names);
   throw UserError("", fmt::format("{}: no such file, and no shipped configuration{}", name,

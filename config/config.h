@@ -1,5 +1,5 @@
-// The configuration as plain structs. The defaults here are the defaults of the program; what each key means
-// may hold is said once: in keys.cpp, or beside what the key belongs to (tasks, optimizers, schedules).
+// The configuration as plain structs, with the default values of the program. Key documentation and ranges
+// live in keys.cpp, or next to the struct of a task, optimizer or schedule.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace tandem::config {
 
-// What is absent is as `mode` says.
+// Absent values are set by `mode`.
 struct ScalerConfig {
   std::string mode = "auto";
   std::optional<double> static_scale;
@@ -35,7 +35,7 @@ struct ScalerConfig {
   static const Schema& schema();
 };
 
-// Types of layers, as NVCaffe has them.
+// Dtypes of layers, as in NVCaffe.
 struct LayerTypesConfig {
   std::string forward = "fp32", math = "auto", backward = "auto";
   static const Schema& schema();
@@ -46,7 +46,7 @@ struct OpListsConfig {
   static const Schema& schema();
 };
 
-// An object that says nothing of the level means mixed precision; without any, Config::precision is FP32.
+// An object without "level" means mixed precision; without any object, Config::precision is FP32.
 struct PrecisionConfig {
   std::string level = "O1";
   std::string dtype = "bf16";
@@ -103,16 +103,16 @@ struct CheckpointConfig {
   static const Schema& schema();
 };
 
-// What `tandem compare` trains and how it judges.
+// Arms and criteria of `tandem compare`.
 struct CompareConfig {
-  std::vector<Json> arms;  // empty: the usual four
+  std::vector<Json> arms;  // empty: the four default arms
   std::int64_t seeds = 5;
   double margin = 0.5;
   std::int64_t speed_steps = 50, speed_rounds = 5;
   static const Schema& schema();
 };
 
-// What several processes of one training agree on (docs/clusters.md).
+// Options of data-parallel training (docs/clusters.md).
 struct ParallelConfig {
   bool per_rank = false, sync_batch_norm = false, shard_optimizer = false;
   std::string reduction = "fast";
@@ -125,11 +125,12 @@ struct ParallelConfig {
 };
 
 struct Config {
-  std::string name;  // of the run; the configuration file's own name unless given
+  std::string name;  // of the run; default: the name of the configuration file
   Choice<tasks::families> task;
-  datasets::LoadingOptions data;  // what the loop is told there; the rest is the task's
+  datasets::LoadingOptions data;  // keys of `data` for the loader; others belong to the task
   Choice<optim::optimizers> optimizer;
-  std::vector<std::pair<std::string, Choice<optim::optimizers>>> optimizers;  // by phase, in place of it
+  std::vector<std::pair<std::string, Choice<optim::optimizers>>>
+      optimizers;  // by phase, instead of `optimizer`
   optim::ScheduleOptions schedule;
   PrecisionConfig precision = PrecisionConfig::fp32();
   std::int64_t epochs = 10;
@@ -153,7 +154,7 @@ struct Config {
   std::optional<std::int64_t> threads;
   std::string run_dir = "runs/{name}-{time}";
 
-  // checkpoint.best, a key of the task.
+  // checkpoint.best, which is a key of the task.
   std::string best() const;
   static const Schema& schema();
 };

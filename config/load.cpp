@@ -26,7 +26,7 @@ Composed compose(const std::string& config, const std::vector<std::string>& over
   composed.path = find_config(config);
   composed.root = read_with_bases(composed.path);
   for (const std::string& argument : overrides) {
-    if (!composed.root.is(Value::Kind::object)) break;  // validation says so
+    if (!composed.root.is(Value::Kind::object)) break;  // validation reports it
     apply_override(composed.root, argument, Config::schema());
   }
   composed.root.erase("$schema");
@@ -34,8 +34,8 @@ Composed compose(const std::string& config, const std::vector<std::string>& over
 }
 
 struct Found {
-  const Value* value;  // the nearest written one at or above the path
-  std::string rest;    // what of the path lies below it; empty: the value itself was written
+  const Value* value;  // the given value at the path, or the nearest above it
+  std::string rest;    // the rest of the path below it; empty if the value itself was given
 };
 
 Found find_value(const Value& root, const std::string& path) {
@@ -58,8 +58,7 @@ Found find_value(const Value& root, const std::string& path) {
 
 Origin origin_at(const Value& root, const std::string& path) { return find_value(root, path).value->origin; }
 
-// Where the value of a key comes from: the default when neither it nor a short form of its object was
-// written.
+// Origin of a key's value: the default if neither the key nor a short form of its object was given.
 std::string origin_of_key(const Value& root, const std::string& path) {
   const Found found = find_value(root, path);
   const bool short_form =
@@ -67,7 +66,7 @@ std::string origin_of_key(const Value& root, const std::string& path) {
   return found.rest.empty() || short_form ? found.value->origin.place() : Origin{}.place();
 }
 
-// Rules that join several keys, or that a type cannot say.
+// Rules over several keys, or beyond the types of keys.
 class CrossChecks {
  public:
   CrossChecks(const Config& config, const Value& root) : config_(config), root_(root) {}
@@ -89,7 +88,7 @@ class CrossChecks {
     if (!holds) problems_.push_back({origin_at(root_, path), path, std::move(what)});
   }
 
-  // An arm that is an object holds keys of `precision`, beside its name and the precision it starts from.
+  // An arm given as object has keys of `precision`, its name and the preset it starts from.
   void arms() {
     const Value* const compare = root_.find("compare");
     const Value* const arms = compare ? compare->find("arms") : nullptr;
@@ -112,7 +111,7 @@ class CrossChecks {
     }
   }
 
-  // The library knows what contradicts what.
+  // Contradictions between keys of `precision`, found by the library.
   void precision() {
     try {
       precision_of(config_.precision);
@@ -137,7 +136,7 @@ class CrossChecks {
   std::vector<Problem> problems_;
 };
 
-// Defaults that depend on another key.
+// Sets defaults that depend on other keys.
 void fill_defaults(Config& config) {
   if (!config.data.eval_batch_size) config.data.eval_batch_size = config.data.batch_size;
 }

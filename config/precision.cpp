@@ -33,7 +33,7 @@ amp::Level level_of(const PrecisionConfig& from) {
   return from.cast == "all" && level < amp::Level::O2 ? amp::Level::O2 : level;
 }
 
-// The keys that make a scaler move: they say nothing about one that does not.
+// Whether keys of a dynamic scaler are given, which contradict a fixed scale.
 bool has_rules(const ScalerConfig& from) {
   return from.initial || from.growth || from.backoff || from.interval || from.hysteresis || from.floor ||
          from.ceiling || from.delayed || from.tolerance || from.scope != "global" || from.counter != "auto" ||
@@ -72,31 +72,30 @@ optim::ScalerOptions moving(const ScalerConfig& from, const std::string& preset)
 
 optim::ScalerOptions scaler_of(const ScalerConfig& from, bool fp16) {
   const bool segments = from.mode == "segments", calibrated = segments || from.mode == "calibrated";
-  require(calibrated || !from.batches, "scaler",
-          "batches are those that mode calibrated looks at, and mode segments; set mode to one of them, or "
-          "remove batches");
+  require(
+      calibrated || !from.batches, "scaler",
+      "batches applies only to modes calibrated and segments; set mode to one of them, or remove batches");
   require(!calibrated || fp16, "scaler",
-          "mode {} finds a scale for fp16, and nothing runs in it (level O3 has none); take dtype fp16, "
-          "or mode none",
+          "mode {} finds a scale for fp16, and nothing runs in fp16 (level O3 has no scaler); set dtype to "
+          "fp16, or mode to none",
           from.mode);
   require(!calibrated || !from.initial, "scaler",
-          "mode {} finds the first scale by itself: remove initial, or set mode to dynamic", from.mode);
+          "mode {} finds the initial scale; remove initial, or set mode to dynamic", from.mode);
   require(!segments || from.scope == "global", "scaler",
-          "mode segments moves the scales of all segments together, scope {} gives each a scaler of its own; "
+          "mode segments moves the scales of all segments together, and scope {} gives each its own scaler; "
           "leave scope out, or set mode to dynamic",
           from.scope);
   if (from.static_scale) {
     require(from.mode == "auto" || from.mode == "none", "scaler",
-            "a static scale beside mode {}: give one of the two", from.mode);
-    require(!has_rules(from), "scaler",
-            "a static scale does not move: the keys beside it say nothing; remove them");
+            "a static scale contradicts mode {}: give only one of them", from.mode);
+    require(!has_rules(from), "scaler", "a static scale does not change: remove the keys of a dynamic scale");
     return optim::ScalerOptions::fixed(*from.static_scale);
   }
   const bool none = from.mode == "none" || (from.mode == "auto" && !fp16);
   if (!none)
     return moving(from, from.mode == "auto" || from.mode == "dynamic" || calibrated ? "tandem" : from.mode);
-  require(!has_rules(from), "scaler", "{} and rules for one contradict each other; set mode to dynamic",
-          from.mode == "none" ? "no scaler" : "no scaler (mode auto is one where something runs in fp16)");
+  require(!has_rules(from), "scaler", "{} contradicts the other keys of the scaler; set mode to dynamic",
+          from.mode == "none" ? "no scaler" : "no scaler (mode auto has one only if something runs in fp16)");
   return optim::ScalerOptions::none();
 }
 
@@ -104,7 +103,7 @@ optim::ScalerOptions scaler_of(const ScalerConfig& from, bool fp16) {
 
 amp::Precision precision_of(const PrecisionConfig& from) {
   require(from.cast != "none" || from.level == "O0", "precision",
-          "cast none with level {}: nothing would run in 16 bits; that is level O0", from.level);
+          "cast none with level {}: nothing would run in 16 bits; use level O0", from.level);
   amp::Precision precision{
       .level = level_of(from),
       .dtype = dtype_of(from.dtype),
@@ -116,7 +115,7 @@ amp::Precision precision_of(const PrecisionConfig& from) {
       .lists = {from.lists.allow, from.lists.deny, from.lists.infer},
       .layers = {}};
   for (const auto& [match, layer] : from.layers) precision.layers.push_back(rule_of(match, layer));
-  // O3 is the plain 16-bit baseline: it has no scaler unless one is given.
+  // O3 is the pure 16-bit baseline: it has no scaler by default.
   const bool fp16 = precision.runs_in(DType::f16) && from.level != "O3";
   precision.scaler = scaler_of(from.scaler, fp16);
   amp::check(precision);
@@ -124,15 +123,13 @@ amp::Precision precision_of(const PrecisionConfig& from) {
       !from.plan || (precision.level == amp::Level::O1 && from.layers.empty() && from.lists.allow.empty() &&
                      from.lists.deny.empty() && from.lists.infer.empty() && !precision.lower_batch_norm),
       "precision",
-      "a plan decides for every op, from level O1: take that level, and no lists, layers or batch_norm "
-      "beside "
-      "it");
+      "a plan sets the dtypes of every op, starting from level O1: use that level, and leave out lists, "
+      "layers and batch_norm");
   require(!from.plan || !from.plan->empty(), "precision",
           "plan is empty; give a file that `tandem plan` wrote, or auto");
   require(from.on_skip != "retry" || precision.scaler.moves(), "precision",
-          "on_skip retry needs a loss scale that falls: with one that does not move, or none, the step would "
-          "overflow "
-          "again; take drop");
+          "on_skip retry needs a dynamic loss scale: with a fixed one, or none, the step would overflow "
+          "again; use drop");
   return precision;
 }
 

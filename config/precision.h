@@ -1,4 +1,4 @@
-// The precision of a configuration as the library takes it.
+// Conversion of the configured precision to amp::Precision.
 #pragma once
 
 #include "amp/precision.h"
@@ -6,7 +6,7 @@
 
 namespace tandem::config {
 
-// Throws UserError for parts that contradict each other.
+// Throws UserError for contradicting keys.
 amp::Precision precision_of(const PrecisionConfig& config);
 
 }  // namespace tandem::config

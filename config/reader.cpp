@@ -13,7 +13,7 @@ namespace tandem::config {
 
 namespace {
 
-// Feeds the parser and counts the lines it has consumed.
+// Iterator that counts the lines that the parser has consumed.
 class LineCounter {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -94,7 +94,7 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
                                        first->origin.line));
     if (open_.back()->members.size() >= kMaxKeys)
       fail(position_.line, fmt::format("{}: more than {} keys in one object", path(), kMaxKeys));
-    // Null until its value comes; it has the key's own line for messages about the key.
+    // Null until the value follows; it has the line of the key for messages.
     open_.back()->members.push_back({std::move(name), make(Value::Kind::null, position_.line)});
     return true;
   }
@@ -117,7 +117,7 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     return value;
   }
 
-  // A number ends where the next character says so: that one has been consumed too, line break or not.
+  // The parser consumes one character after a number, which may be a line break.
   int line_before_last() const { return position_.line - (position_.last == '\n' ? 1 : 0); }
 
   bool add(Value value) {
@@ -167,8 +167,7 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
 
   const Origin& origin_;
   const LineCounter::Position& position_;
-  std::vector<Value*>
-      open_;  // containers being filled, outermost first; a parent never grows while a child is open
+  std::vector<Value*> open_;  // open containers, outermost first; a parent does not grow meanwhile
 };
 
 }  // namespace
@@ -178,8 +177,8 @@ Value parse(std::string_view text, const Origin& origin) {
           text.size(), kMaxBytes >> 20);
   LineCounter::Position position;
   Builder builder(origin, position);
-  // The parser takes a NUL for the end of the text.
-  require(text.find('\0') == std::string_view::npos, "", "{}: not valid JSON: it holds a NUL byte",
+  // The parser would stop at a NUL.
+  require(text.find('\0') == std::string_view::npos, "", "{}: not valid JSON: it contains a NUL byte",
           origin.place());
   nlohmann::json::sax_parse(LineCounter(text.data(), &position),
                             LineCounter(text.data() + text.size(), &position), &builder,

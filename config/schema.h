@@ -1,4 +1,4 @@
-// The description of options (core/options) with JSON, which configurations are written in.
+// Descriptions of options (core/options) with JSON values, the format of configurations.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -21,7 +21,7 @@ inline Value from_json(const Json& json, const Origin& origin) { return files::f
 
 namespace tandem::options {
 
-// Any JSON; checked by whoever reads it.
+// Any JSON value; its user checks it.
 template <>
 struct Binding<nlohmann::ordered_json> {
   static Type type(const Rule& rule) { return detail::ranged(Type::Kind::any, rule); }

@@ -1,4 +1,4 @@
-// The task of a configuration, from its data on. Errors name the line of the configuration.
+// The task of a configuration and its data. Errors name the line of the configuration.
 #pragma once
 
 #include <memory>
@@ -8,18 +8,17 @@
 
 namespace tandem::config {
 
-// What evaluations of the task say.
+// Kinds of the task's metrics.
 const tasks::MetricKinds& metrics(const Config& config);
-// Reads what the configuration names. Throws UserError for what is missing or wrong. Here and below the
-// vocabularies are those of `words_of`, a description saved with weights, where there is one; runs/run_data.h
-// finds the one that init_from means.
+// Reads the configured data. Throws UserError if it is missing or invalid. Here and below, `words_of` is a
+// description saved with weights whose vocabularies are used (see runs/run_data.h); null: none.
 tasks::DataPtr open_data(const Config& config, tasks::SampleReport report,
                          std::shared_ptr<const Json> words_of = {});
-// The same without reading, where that is possible; else by opening it.
+// The same without reading, if possible.
 tasks::DataPtr describe_data(const Config& config, std::shared_ptr<const Json> words_of = {});
-// From the description saved with weights. Throws UserError when it is damaged.
+// The data from a description saved with weights. Throws UserError if it is damaged.
 tasks::DataPtr recall_data(const Config& config, const Json& description);
-// With a model whose weights are drawn from the seed.
+// The task, with a model initialised from the seed.
 std::unique_ptr<tasks::Task> make_task(const Loaded& loaded, tasks::DataPtr data);
 
 }  // namespace tandem::config

@@ -328,7 +328,7 @@ TEST_CASE("overrides set, append and remove", "[config]") {
   CHECK(loaded(text, {"optimizer=adam"}).config.optimizer.name() == "adam");
 
   CHECK_THAT(error_of(text, {"model.hidden.2=1"}), Contains("model.hidden has 2 items; there is no item 2"));
-  CHECK_THAT(error_of(text, {"model.hidden.x=1"}), Contains("is no index"));
+  CHECK_THAT(error_of(text, {"model.hidden.x=1"}), Contains("is not an index"));
   CHECK_THAT(error_of(text, {"~data.workers"}), Contains("there is no data.workers to remove"));
   CHECK_THAT(error_of(text, {"data.batch_size.x=1"}),
              Contains("data.batch_size is 16, which has no key \"x\""));
@@ -424,7 +424,7 @@ TEST_CASE("what contradicts itself in a precision names its key", "[config]") {
              Contains("config.json:3: precision.lists: \"softmax\" stands twice"));
   CHECK_THAT(mistake(R"("dtype": "fp16",
                         "scaler": {"mode": "none", "interval": 5})"),
-             Contains("config.json:4: precision.scaler: no scaler and rules for one contradict each other"));
+             Contains("config.json:4: precision.scaler: no scaler contradicts the other keys of the scaler"));
   CHECK_THAT(mistake(R"("cast": "none")"),
              Contains("config.json:2: precision: cast none with level O1: nothing would run in 16 bits"));
 }

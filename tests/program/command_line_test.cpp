@@ -201,7 +201,7 @@ TEST_CASE("a place that cannot be written is no mistake of the user's", "[progra
         {"eval", "run", "--confusion", "--out", "run"}})
     check_mistake(tandem_in(directory, command), "choose another path");
   CHECK(read_text(directory / "run/metrics.jsonl") == metrics);
-  check_mistake(tandem_in(directory, {"train", "digits_mlp", "name=../../x"}), "name: names a folder");
+  check_mistake(tandem_in(directory, {"train", "digits_mlp", "name=../../x"}), "name: must be a folder name");
 }
 
 TEST_CASE("the summary counts parameters", "[program]") {

@@ -198,8 +198,8 @@ TEST_CASE("what mixed precision cannot do is refused with the reason", "[program
   refused(R"({"level":"O0","masters":"none"})", "FP32 throughout");
   refused(R"({"level":"O0","layers":{"fc1":"fp16"}})", "level O0 is FP32 throughout");
   refused(R"({"level":"O0","lists":{"allow":["softmax"]}})", "level O0 is FP32 throughout");
-  refused(R"({"level":"O1","cast":"none"})", "that is level O0");
-  refused(R"({"dtype":"fp16","scaler":{"static":64},"on_skip":"retry"})", "needs a loss scale that falls");
+  refused(R"({"level":"O1","cast":"none"})", "use level O0");
+  refused(R"({"dtype":"fp16","scaler":{"static":64},"on_skip":"retry"})", "needs a dynamic loss scale");
   refused(R"({"dtype":"fp16","scaler":{"ceiling":100000}})", "ceiling is 100000, not a power of two");
   refused(R"({"level":"O2","masters":"none"})", "masters are off with O2");
   refused(R"({"level":"O3","masters":"fp32"})", "masters are on with O3");

@@ -486,7 +486,7 @@ TEST_CASE("a configuration's plan is read, compared with the model, and refused 
   config::Loaded whole = own;
   whole.config.precision.level = "O2";
   CHECK_THAT(user_error_of([&] { train::precision_of(whole.config); }),
-             Contains("a plan decides for every op"));
+             Contains("a plan sets the dtypes of every op"));
   config::Loaded missing = own;
   missing.config.precision.plan = (directory.path() / "none.json").string();
   CHECK_THAT(user_error_of([&] { checked(missing); }), Contains("none.json"));
