@@ -1,5 +1,5 @@
 // AdversarialPair: the interface of GANs, a generator and a discriminator below one root. The task `gan`
-// trains each against the other, evaluates and draws through it.
+// trains and evaluates it and draws samples from it.
 #pragma once
 
 #include "models/model_kind.h"
@@ -13,7 +13,7 @@ class AdversarialPair : public nn::Module {
 
   // z [N,1,1,noise()], standard normal, to images [N,H,W,C] in [-1, 1].
   virtual nn::Module& generator() const = 0;
-  // Images to logits [N,1], large for real ones.
+  // Images to logits [N,1], large for real images.
   virtual nn::Module& discriminator() const = 0;
   virtual Index noise() const = 0;
   // [H,W,C] of one image.

@@ -42,7 +42,7 @@ std::string to_string(const ShapeAdvice& advice) {
   const bool cores = advice.tensor_cores < 1.0;
   const UnitSize& unit = cores ? kTensorCore : kAmx;
   const Index inputs = filled_up(advice.inputs, unit.k), outputs = filled_up(advice.outputs, unit.n);
-  if (advice.inputs < 4) return text;  // an image has the channels it has
+  if (advice.inputs < 4) return text;  // the channels of an image are given
   if (inputs != advice.inputs || outputs != advice.outputs)
     text += fmt::format("; {} → {} would fill {}", inputs, outputs, cores ? "tensor cores" : "AMX tiles");
   return text;

@@ -18,7 +18,7 @@ struct PublishedGrid {
   std::vector<Index> cells;
   std::vector<double> steps;     // empty: image size/cells
   std::array<double, 3> shares;  // first, low and high, in percent; all 0: the sizes of SSDLite
-  std::size_t with_three;        // levels that have the ratio 3 beside 2: from the second one on so many
+  std::size_t with_three;        // number of levels, from the second on, with the ratio 3 beside 2
 };
 
 const std::vector<PublishedGrid>& published() {
@@ -87,7 +87,7 @@ Tensor AnchorGrid::boxes(AnchorClip rule) const {
 }
 
 std::vector<double> anchor_sizes(Index image_size, Index levels, double first, double low, double high) {
-  require(levels >= 3, "anchors", "sizes between two shares are for three maps or more, got {}", levels);
+  require(levels >= 3, "anchors", "sizes between two shares need at least three maps, got {}", levels);
   const double step = std::floor((high - low) / static_cast<double>(levels - 2));
   std::vector<double> sizes{first};
   for (Index level = 0; level < levels; ++level) sizes.push_back(low + static_cast<double>(level) * step);

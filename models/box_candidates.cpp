@@ -15,13 +15,13 @@ namespace {
 using Row = std::span<const float>;
 
 bool some_above_or_nan(Row values, float bound) {
-  std::int32_t some = 0;  // as wide as the values
+  std::int32_t some = 0;  // same width as the values
 #pragma omp simd reduction(| : some)
   for (std::size_t i = 0; i < values.size(); ++i) some |= values[i] <= bound ? 0 : -1;
   return some != 0;
 }
 
-// Adds what is above `least` of the scores of an anchor, of which most are not.
+// Adds the scores of an anchor above `least`; most are below.
 void add_surest(Row scores, Index anchor, float least, Candidates& found) {
   constexpr std::size_t kRun = 16;
   for (std::size_t first = 1; first < scores.size(); first += kRun) {
@@ -29,14 +29,14 @@ void add_surest(Row scores, Index anchor, float least, Candidates& found) {
     if (!some_above_or_nan(scores.subspan(first, last - first), least)) continue;
     for (std::size_t label = first; label < last; ++label) {
       if (scores[label] <= least) continue;
-      require(!std::isnan(scores[label]), "detection", "the score of class {} at anchor {} is no number",
-              label, anchor);
+      require(!std::isnan(scores[label]), "detection", "the score of class {} at anchor {} is NaN", label,
+              anchor);
       found[label].push_back({scores[label], anchor});
     }
   }
 }
 
-// Of [anchors.size(),classes] the softmax of the rows of `anchors`, by the CPU's kernel.
+// Softmax [anchors.size(),classes] of the rows of `anchors`, by the CPU's kernel.
 Tensor scores_of(Row logits, Index classes, std::span<const Index> anchors) {
   const Tensor rows = Tensor::empty({static_cast<Index>(anchors.size()), classes});
   const Tensor scores = Tensor::empty(rows.shape());
@@ -46,7 +46,7 @@ Tensor scores_of(Row logits, Index classes, std::span<const Index> anchors) {
   return scores;
 }
 
-// Of each class the surest of all blocks, which are in the order of their anchors.
+// Best candidates of each class over all blocks, which are in the order of their anchors.
 Candidates surest(const std::vector<Candidates>& of_block, std::size_t classes,
                   const CandidateOptions& options) {
   const auto surer = [](const Candidate& a, const Candidate& b) {
@@ -70,7 +70,7 @@ struct AnchorRange {
   Index first, last;
 };
 
-// Calls add(range, found) for blocks of anchors that one thread each looks at, on the OpenMP team.
+// Calls add(range, found) for blocks of anchors, one thread per block, on the OpenMP team.
 template <class Add>
 Candidates collected(Index anchors, Index classes, const CandidateOptions& options, const Add& add) {
   constexpr Index kBlock = 1024;
@@ -115,8 +115,8 @@ Candidates candidates_of(std::span<const float> scores, Index classes, const Can
 
 Candidates candidates_of_logits(std::span<const float> logits, Index classes,
                                 const CandidateOptions& options) {
-  // With b the logit of the background, the score of a logit x is at most 1/(1 + e^(b - x)): for one above s,
-  // x is above b - ln(1/s - 1). The slack is more than what rounding does to either.
+  // With b the logit of the background, the score of a logit x is at most 1/(1 + e^(b - x)): a score above s
+  // implies x > b - ln(1/s - 1). The slack exceeds all rounding errors.
   constexpr double kSlack = 1e-3;
   const auto reach = static_cast<float>(std::log(1.0 / options.score - 1.0) + kSlack);
   const auto least = static_cast<float>(options.score);

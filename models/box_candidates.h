@@ -1,4 +1,4 @@
-// Candidates for non-maximum suppression: for each class of an image the anchors that are sure enough of it.
+// Candidates for non-maximum suppression: per class of an image, the anchors with sufficient scores.
 #pragma once
 
 #include <span>
@@ -14,20 +14,20 @@ struct Candidate {
 };
 using Candidates = std::vector<std::vector<Candidate>>;  // by class; the background, class 0, has none
 
-// Of all classes: whether there are so many that waking a team's threads is worth it.
+// Whether there are enough candidates to justify waking a team's threads.
 bool are_many(const Candidates& candidates);
 
-// Which they are: those of a score above `score`, and of these the `per_class` surest, in order; of equal
-// ones the lower anchor comes first.
+// Selects scores above `score`, and of these the `per_class` highest in order; on ties the lower anchor comes
+// first.
 struct CandidateOptions {
   double score;
   Index per_class;
 };
 
-// Of scores [A,classes]. Throws UserError for one that is no number, naming anchor and class.
+// From scores [A,classes]. Throws UserError for NaN, naming anchor and class.
 Candidates candidates_of(std::span<const float> scores, Index classes, const CandidateOptions& options);
-// The same of the logits that scores are the softmax of. Most anchors are so sure of the background that it
-// takes one pass over their logits to see that.
+// The same from logits, whose softmax are the scores. One pass over the logits dismisses most anchors as
+// background.
 Candidates candidates_of_logits(std::span<const float> logits, Index classes,
                                 const CandidateOptions& options);
 

@@ -9,7 +9,7 @@ namespace tandem::models {
 
 namespace {
 
-// f32 on the host, without a copy where it is that already.
+// f32 on the host; no copy if it already is.
 Tensor on_host(const Tensor& tensor) { return cast(tensor.detach(), DType::f32).to(Device{}); }
 
 std::span<const float> values_of(const Tensor& tensor) {
@@ -28,7 +28,7 @@ std::vector<std::vector<FoundBox>> find_boxes(const AnchorOutput& output, const 
   std::vector<std::vector<FoundBox>> found(images);
   std::vector<std::exception_ptr> errors(images);
   const std::size_t each = images > 0 ? scores.size() / images : 0, boxes = grid.size();
-  // Of several images each by one thread; a single one divides itself.
+  // Several images take one thread each; a single image is divided.
 #pragma omp parallel for schedule(dynamic) if (images > 1)
   for (std::size_t i = 0; i < images; ++i) {
     try {

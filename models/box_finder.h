@@ -1,4 +1,4 @@
-// Boxes of each image from what a detector says of every anchor.
+// Detections of each image from a detector's output.
 #pragma once
 
 #include <vector>
@@ -8,9 +8,9 @@
 
 namespace tandem::models {
 
-// Probabilities are the softmax of the scores in FP32, whatever their dtype. Images are spread over the
-// OpenMP team, or the anchors and classes of a single one; the bits do not depend on it. Throws UserError
-// naming the image of the batch where a score is no number.
+// Probabilities are the softmax of the scores in FP32 for any dtype. Images, or the anchors and classes of a
+// single image, are spread over the OpenMP team with identical bits. Throws UserError naming the image of the
+// batch if a score is NaN.
 std::vector<std::vector<FoundBox>> find_boxes(const AnchorOutput& output, const Tensor& anchors,
                                               const SuppressionOptions& options);
 

@@ -70,7 +70,7 @@ std::vector<FoundBox> boxes_of_class(Index label, const std::vector<Candidate>& 
 
 std::vector<FoundBox> find_boxes(std::span<const float> scores, std::span<const float> codes,
                                  std::span<const float> anchors, const SuppressionOptions& options) {
-  ensure(!anchors.empty(), "detection", "there is no anchor");
+  ensure(!anchors.empty(), "detection", "got no anchors");
   const auto classes = static_cast<Index>(scores.size() / (anchors.size() / 4));
   return find_boxes(candidates_of(scores, classes, options.candidates()), codes, anchors, options);
 }
@@ -85,7 +85,7 @@ std::vector<FoundBox> find_boxes(const Candidates& by_class, std::span<const flo
     of_class[label] = boxes_of_class(static_cast<Index>(label), by_class[label], codes, anchors, options);
   std::vector<FoundBox> found;
   for (const auto& boxes : of_class) found.insert(found.end(), boxes.begin(), boxes.end());
-  // Classes and anchors are in order already.
+  // Stable: keeps the order of classes and anchors.
   std::ranges::stable_sort(found, std::greater<>(), &FoundBox::score);
   found.resize(std::min(found.size(), static_cast<std::size_t>(options.keep)));
   return found;

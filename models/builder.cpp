@@ -24,7 +24,7 @@ using nn::ModulePtr;
 
 constexpr int kMaxNesting = 16;
 
-// The results for an empty batch, which only shapes flow through.
+// The results for an empty batch, which only propagates shapes.
 TensorList dry_run(nn::Module& module, const TensorList& xs, bool several = false) {
   const NoGrad no_grad;
   const nn::ModeScope evaluation(module, false);
@@ -32,7 +32,7 @@ TensorList dry_run(nn::Module& module, const TensorList& xs, bool several = fals
   return {xs.size() == 1 ? module(xs[0]) : module(xs)};
 }
 
-// What a model, or the layers within one, takes: by name, as an empty batch.
+// An input of a model or of a nested list of layers: name and empty batch.
 struct Input {
   std::string name;
   Tensor values;
@@ -41,15 +41,15 @@ struct Input {
 struct Built {
   ModulePtr module;
   TensorList results;  // for an empty batch
-  // Path of the first linear layer that was given more than features; "" when there is none.
+  // Path of the first linear layer whose input has further axes; "" if none.
   std::string linear;
 };
 
 Built build_layers(const json& object, const std::vector<Input>& inputs, const std::string& path,
                    int nesting);
 
-// The extent of 0 of an empty batch stays where it is, and turns up nowhere else: an addition, for instance,
-// may broadcast the batch of one input against an axis of the other's samples.
+// The batch extent, 0 in an empty batch, must stay in place and occur nowhere else. For instance, an addition
+// may broadcast the batch of one input against a sample axis of the other.
 void require_samples_apart(const LayerSpec& spec, const std::vector<Shape>& inputs, const Shape& result) {
   if (result.rank() > 0 && result[0] == 0 && std::ranges::count(result, Index{0}) == 1) return;
   std::vector<std::string> shapes;
@@ -86,7 +86,7 @@ Built build_layer(const LayerSpec& spec, const TensorList& xs, int nesting) {
   }
 }
 
-// One after the other, from the first input to the last layer.
+// Whether each layer takes the one before it, from the first input to the last layer.
 bool is_chain(const LayerList& list) {
   if (list.named_outputs || list.outputs[0].second.output != nn::Graph::Source::kOnly) return false;
   for (std::size_t i = 0; i < list.specs.size(); ++i) {
@@ -95,7 +95,7 @@ bool is_chain(const LayerList& list) {
   return true;
 }
 
-// Makes the layers of a list, each from the results of those it takes.
+// Makes the layers of a list, each from the results of its inputs.
 class ListBuilder {
  public:
   ListBuilder(const LayerList& list, const std::vector<Input>& inputs, int nesting)
@@ -143,7 +143,7 @@ class ListBuilder {
     return sequence;
   }
 
-  // Over those of the inputs that are taken, in their order.
+  // Over the inputs in use, in their order.
   ModulePtr graph() {
     std::set<int> taken;
     for (const LayerSpec& each : list_.specs) {
@@ -165,7 +165,7 @@ class ListBuilder {
       for (const LayerSource& source : spec(layer).inputs) sources.push_back(source_in_graph(source));
       nodes_[static_cast<std::size_t>(layer)] = graph->add(spec(layer).name, std::move(module), sources);
     }
-    // One output without a number is that of the last layer in order, to which every other one leads.
+    // A single unnumbered output is that of the last layer in order.
     if (list_.named_outputs || list_.outputs[0].second.output != nn::Graph::Source::kOnly) {
       std::vector<std::pair<std::string, nn::Graph::Source>> outputs;
       for (const auto& [name, source] : list_.outputs) outputs.emplace_back(name, source_in_graph(source));
@@ -195,7 +195,7 @@ Tensor empty_batch(const Shape& sample, DType dtype, Device device) {
   return Tensor::empty(sample.inserted(0, 0), {.dtype = dtype, .device = device});
 }
 
-// Positive integers, however they are written: 28, 28.0.
+// Positive integers in any notation: 28, 28.0.
 std::vector<Index> extents_at(const json& list, const std::string& path) {
   std::vector<Index> extents;
   for (std::size_t i = 0; list.is_array() && i < list.size(); ++i) {
@@ -210,7 +210,7 @@ std::vector<Index> extents_at(const json& list, const std::string& path) {
   return extents;
 }
 
-// "input_shape" where it is given, which must agree with the data. The first field is the samples.
+// "input_shape" if given, which must agree with the data. The first field holds the samples.
 DataInfo data_of(const json& model, DataInfo data, const std::string& path) {
   if (!data.fields.empty()) {
     data.sample = data.fields[0].sample;
@@ -239,7 +239,7 @@ Built build_named(const json& model, const DataInfo& data, const std::string& pa
     const bool detects = info->kind == ModelKind::detector;
     TensorList results =
         dry_run(*built.module, {empty_batch(data.sample, data.dtype, nn::BuildDevice::current())}, detects);
-    if (!detects) built.results = std::move(results);  // scores of classes
+    if (!detects) built.results = std::move(results);  // class scores
     return built;
   } catch (const OptionError&) {
     throw;
@@ -265,7 +265,7 @@ Built build_listed(const json& model, const DataInfo& data, const std::string& p
   return build_layers(model, inputs, path, 0);
 }
 
-// Where there is a class for each pixel, there is one score a class for each pixel.
+// Segmentation needs one score per class at every pixel.
 void check_pixel_scores(const Shape& result, const DataInfo& data, const std::string& path) {
   const Shape& sample = data.sample;
   const bool image = result.rank() == 3 && sample.rank() == 3;
@@ -276,7 +276,7 @@ void check_pixel_scores(const Shape& result, const DataInfo& data, const std::st
                          to_string(sample.with(sample.rank() - 1, data.classes))));
 }
 
-// A classifier gives one score a class for each sample.
+// Classification needs one score per class for each sample.
 void check_scores(const Built& built, const DataInfo& data, const std::string& path) {
   const Index classes = data.classes;
   if (classes == 0 || built.results.size() != 1) return;

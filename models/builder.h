@@ -6,16 +6,17 @@
 //   "input"]}]}
 //
 // Without "inputs" a layer takes the output of the layer before it; "input" is the model's own input. The
-// result is the last layer, or the one that "output" names. Channels and features of inputs follow from
-// shapes: each layer runs once on an empty batch. {"type": "sequential", "layers": […]} nests.
+// result is the last layer, or the one named by "output". Numbers of input channels and features are
+// inferred: each layer runs once on an empty batch. {"type": "sequential", "layers": […]} nests.
 //
-// Where the data has named fields, layers name them among their inputs ("image", "noise"); "input" is the
-// first. A layer of several outputs is taken by number ("halves.0"), and "outputs" names several results:
+// If the data has named fields, layers name them among their inputs ("image", "noise"); "input" is the first.
+// Outputs of a layer with several are numbered ("halves.0"), and "outputs" names several results:
 //
 //   {"layers": [{"type": "linear", "name": "up", "inputs": ["noise"], …},
 //               {"type": "split", "name": "halves", "parts": 2}, …], "outputs": ["halves.0", "score"]}
 //
-// A model that takes other fields than the first, or gives several results, is an nn::Graph over the fields
+// A model that takes other fields than the first, or has several results, is an nn::Graph over its named
+// fields, in the order of the data, to be called by name.
 // it names, in the order of the data, to be called by name.
 #pragma once
 
@@ -29,15 +30,15 @@
 namespace tandem::models {
 
 // Throws OptionError, which names the place ("model.layers[3].kernel"), for unknown keys (with the nearest
-// known one), types and ranges, layers that do not fit their inputs, unknown inputs, cycles, and layers
-// nobody uses. `data.sample` may be replaced by the key "input_shape"; one of them is needed for a list of
-// layers. Weights are drawn under the active RandomScope.
+// known one), types and ranges, layers that do not fit their inputs, unknown inputs, cycles, and unused
+// layers. The key "input_shape" can replace `data.sample`; a list of layers needs one of them. Weights are
+// drawn under the active RandomScope.
 nn::ModulePtr build(const nlohmann::json& model, const DataInfo& data = {},
                     const std::string& path = "model");
 
-// The shape of one sample's result, without the batch, by a run on an empty batch in evaluation mode.
+// The shape of one sample's result, from a run on an empty batch in evaluation mode.
 Shape output_shape(nn::Module& model, const Shape& sample, DType dtype = DType::f32);
-// Of every result, from the inputs in the order in which the model takes them.
+// The same for every result, from the model's inputs in order.
 std::vector<Shape> output_shapes(nn::Module& model, std::span<const FieldInfo> inputs);
 
 }  // namespace tandem::models

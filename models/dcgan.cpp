@@ -20,7 +20,7 @@ constexpr double kDeviation = 0.02, kSlope = 0.2;
 
 using Kernel = std::array<Index, 2>;
 
-// How often the side doubles between the smallest map and the image.
+// Number of doublings from the smallest map to the image.
 int levels_of(Index side) { return std::countr_zero(static_cast<std::uint64_t>(side / kSeed)); }
 
 void require_sound(const DcganOptions& options) {
@@ -28,11 +28,11 @@ void require_sound(const DcganOptions& options) {
           "images of {0}×{0} cannot be made by doubling 4×4; a side is one of 8, 16, 32, …, {1}",
           options.image_size, kMost);
   require(options.channels >= 1 && options.noise >= 1 && options.width >= 1, "dcgan",
-          "{} channels, a noise of {} and a width of {}: each is at least 1", options.channels, options.noise,
-          options.width);
+          "{} channels, a noise of {} and a width of {}: each must be at least 1", options.channels,
+          options.noise, options.width);
 }
 
-// Initialises in the order in which modules lie.
+// Initialises modules in order.
 void draw(nn::Module& network) {
   network.visit([](const std::string&, nn::Module& module) {
     const bool norm = dynamic_cast<nn::BatchNorm*>(&module) != nullptr;
@@ -42,11 +42,11 @@ void draw(nn::Module& network) {
   });
 }
 
-// A list of layers that counts as the example's does.
+// A list of layers numbered as in PyTorch's example.
 class Main {
  public:
   void add(nn::ModulePtr layer) { layers_->add(std::to_string(next_++), std::move(layer)); }
-  // A batch norm, and the ReLU behind it as part of it.
+  // A batch norm with fused ReLU, numbered as two layers.
   void add_norm_relu(Index channels) {
     add(std::make_shared<nn::BatchNorm>(channels, nn::BatchNormLayerOptions{.relu = true}));
     ++next_;

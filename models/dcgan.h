@@ -10,25 +10,26 @@ namespace tandem::models {
 struct DcganOptions {
   Index image_size = 32;  // side: 4·2^k with k >= 1; the example's is 64
   Index channels = 1;
-  Index noise = 100;  // numbers that an image is made from
-  Index width = 32;   // channels at half the image's side, doubled each time it halves; the example's: 64
+  Index noise = 100;  // size of the latent vector
+  Index width = 32;   // channels at half the image's side, doubled at each halving; the example's: 64
 };
 
-// Whether there is a DCGAN for images of that side: 8, 16, 32, …, 1024.
+// Whether the side is supported: 8, 16, 32, …, 1024.
 bool is_dcgan_size(Index side);
-// The smallest such side that is not less than `side`, whether or not it is too large.
+// The smallest size of that form that is at least `side`; may exceed the maximum.
 Index dcgan_size_for(Index side);
 
-// z [N,1,1,noise] → images [N,S,S,channels] in [-1, 1]. Parameters and statistics are called main.{i}.… as in
-// PyTorch's examples; ReLUs are fused into the batch norms before them. Convolutions start as N(0, 0.02), the
-// γ of batch norms as N(1, 0.02). Throws UserError for a size that is not 4·2^k.
+// z [N,1,1,noise] → images [N,S,S,channels] in [-1, 1]. Parameters and statistics are named main.{i}.… as in
+// PyTorch's examples; ReLUs are fused into the preceding batch norms. Convolutions start as N(0, 0.02), γ of
+// batch norms as N(1, 0.02). Throws UserError for a size that is not 4·2^k.
 std::shared_ptr<nn::Sequential> dcgan_generator(const DcganOptions& options = {});
 
-// Images [N,S,S,channels] → logits [N,1], large for real ones: the example's network without its sigmoid,
-// which belongs to the loss. Parameters, start and errors as above.
+// Images [N,S,S,channels] → logits [N,1], large for real images: the example's network without its sigmoid,
+// which is part of the loss. Names, initialisation and errors as above.
 std::shared_ptr<nn::Sequential> dcgan_discriminator(const DcganOptions& options = {});
 
-// Both below one root, as `generator` and `discriminator`; called by name only. The generator is drawn first.
+// Both networks below one root, as `generator` and `discriminator`; called by name only. The generator is
+// initialised first.
 class Dcgan final : public AdversarialPair {
  public:
   explicit Dcgan(const DcganOptions& options = {});

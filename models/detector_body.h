@@ -1,4 +1,4 @@
-// What a detector looks at an image with: maps of it at several sizes.
+// DetectorBody: the backbone of a detector, which computes feature maps at several scales.
 #pragma once
 
 #include <vector>
@@ -14,8 +14,8 @@ class DetectorBody : public nn::Module {
   virtual TensorList maps(const Tensor& images) = 0;
   virtual std::vector<Index> channels() const = 0;
 
-  // How to read the file of a classifier that the body is the front of, by names below the body; empty: there
-  // is none, or `file` is not one.
+  // Names of a classifier's file for loading pretrained weights below the body; empty if there is no such
+  // classifier or `file` is not one.
   virtual ForeignNames classifier_names(const safetensors::File&) const { return {}; }
 
   TensorList forward_outputs(const TensorList& xs) override { return maps(xs.at(0)); }

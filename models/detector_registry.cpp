@@ -25,7 +25,7 @@ struct PublishedSsdKeys : SsdKeys {
   std::optional<std::string> anchors;
 };
 
-// Anchors as torchvision cuts them, whose weights there are.
+// Anchors clipped as in torchvision, whose pretrained weights exist.
 struct LiteSsdKeys : PublishedSsdKeys {
   LiteSsdKeys() { clip = AnchorClip::wh; }
 };
@@ -40,13 +40,13 @@ template <class T>
 Describe<T>& add_ssd(Describe<T>& keys) {
   return keys
       .key("num_classes", of<T>(&SsdKeys::given_classes),
-           "classes and the background, which counts as one; found from the data", size_rule())
+           "number of classes including the background; inferred from the data", size_rule())
       .key("clip", of<T>(&SsdKeys::clip),
-           "of anchors that reach over the border of the image: none is cut; wh: no side is longer than the "
-           "image's (torchvision); cxcywh: centre and sides lie within it (NVIDIA's and MLPerf's)");
+           "anchors beyond the image's border: none: unchanged; wh: no side is longer than the "
+           "image's (torchvision); cxcywh: centre and sides within the image (NVIDIA's and MLPerf's)");
 }
 
-// Of images of a side that is known from the data; 0: unknown, and then any will do.
+// Side of the images, from the data; 0: unknown, and any side is accepted.
 Index side_of(const DataInfo& data, Index wanted) {
   if (data.sample.rank() != 3) return wanted;
   const Index height = data.sample[0], width = data.sample[1];
@@ -102,15 +102,16 @@ ModelInfo small_ssd() {
   Describe<SmallSsdKeys> keys;
   add_ssd(keys)
       .key("in_channels", of<SmallSsdKeys>(&SsdKeys::given_channels),
-           "channels of the images; found from the data", size_rule())
-      .key("width", &SmallSsdKeys::width, "channels at half the image's size; eight times as many at the end",
-           size_rule())
+           "channels of the images; inferred from the data", size_rule())
+      .key("width", &SmallSsdKeys::width,
+           "channels at half the image's size; eight times as many in the last maps", size_rule())
       .key("sizes", &SmallSsdKeys::sizes,
-           "of the square anchors of the three maps, and what closes the last one, as shares of the image",
+           "sizes of the square anchors of the three maps, and the last map's next size, relative to the "
+           "image",
            {.min = 0.0, .max = 2.0, .open_min = true})
-      .key("ratios", &SmallSsdKeys::ratios, "of the sides of further anchors, which come wide and high",
+      .key("ratios", &SmallSsdKeys::ratios, "aspect ratios of further anchors, each both wide and high",
            {.min = 1.0, .max = 10.0, .open_min = true})
-      .rule("sizes", "must be four that rise",
+      .rule("sizes", "must be four increasing values",
             [](const SmallSsdKeys& o) { return o.sizes.size() == 4 && std::ranges::is_sorted(o.sizes); });
   return model("ssd_small", "SSD on maps of 1/8, 1/16 and 1/32 of the image, for small images", keys,
                [](const SmallSsdKeys& o, const DataInfo& data) {

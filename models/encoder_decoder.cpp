@@ -33,9 +33,9 @@ SequenceDecoderOptions decoder_options(const EncoderDecoderOptions& o, Index val
 
 EncoderDecoder::EncoderDecoder(const EncoderDecoderOptions& options) : options_(options) {
   require(options.source_words > 0 && options.target_words > 0, kEncoderDecoder,
-          "vocabularies have words, got {} and {}", options.source_words, options.target_words);
+          "vocabularies must not be empty, got {} and {} words", options.source_words, options.target_words);
   require(!options.shared || options.source_words == options.target_words, kEncoderDecoder,
-          "a shared table is of one vocabulary, got {} words of the source and {} of the target",
+          "a shared table needs one vocabulary, got {} words of the source and {} of the target",
           options.source_words, options.target_words);
   const auto source = std::make_shared<nn::Embedding>(options.source_words, options.embedding);
   const auto target =

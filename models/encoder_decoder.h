@@ -1,5 +1,5 @@
-// Encoder–decoder with attention: a sentence from another one. GNMT v2 (Wu et al., "Google's neural machine
-// translation system", 2016, as NVIDIA's DeepLearningExamples trains it).
+// Encoder–decoder with attention for translation: GNMT v2 (Wu et al., "Google's neural machine translation
+// system", 2016, as NVIDIA's DeepLearningExamples trains it).
 #pragma once
 
 #include "models/sequence_decoder.h"
@@ -13,20 +13,19 @@ struct EncoderDecoderOptions {
   Index source_words = 32000, target_words = 32000;
   Index embedding = 1024, units = 1024, encoder_layers = 4, decoder_layers = 4;
   AttentionKind attention = AttentionKind::bahdanau_normalised;
-  double dropout = 0.2;  // of what goes into each layer
-  bool shared = false;   // one table for the words of both sides
-  bool tied = false;     // the output's weights are the table of the words to write
-  double init = 0.0;     // above 0: weights start uniform in ±init; 0: the layers' own start
+  double dropout = 0.2;  // on the input of each layer
+  bool shared = false;   // one embedding table for both sides
+  bool tied = false;     // output weights are the target embedding
+  double init = 0.0;     // above 0: weights start uniform in ±init; 0: the layers' own initialisation
   bool recompute = false;
 };
 
-// Parameters are called encoder.… (SequenceEncoder) and decoder.… (SequenceDecoder), with `shared` the table
-// encoder.embedder.weight and decoder.embedder.weight. Started with `init`, biases b_hh of cells are 0, and g
-// and b of normalised attention 1/√units and 0.
+// Parameters: encoder.… (SequenceEncoder) and decoder.… (SequenceDecoder); with `shared`,
+// encoder.embedder.weight and decoder.embedder.weight are one table. With `init`, biases b_hh of cells start
+// at 0, and g and b of normalised attention at 1/√units and 0.
 class EncoderDecoder final : public SequenceToSequence, public HasWordTables {
  public:
-  // Throws UserError for sizes below 1, with `shared` where there are not as many words on both sides, and as
-  // SequenceDecoder.
+  // Throws UserError for sizes below 1, with `shared` for different numbers of words, and as SequenceDecoder.
   explicit EncoderDecoder(const EncoderDecoderOptions& options);
 
   // "values" and "keys" (SequenceMemory).
@@ -35,7 +34,7 @@ class EncoderDecoder final : public SequenceToSequence, public HasWordTables {
   Advanced advance(const Tensor& words, const Memory& memory, const State& state) override;
   Tensor scores(const Tensor& hidden) override { return decoder_->scores(hidden); }
   std::string describe() const override;
-  // Of the pieces to read, vocabulary 0, and those to write, vocabulary 1.
+  // Source words are vocabulary 0, target words vocabulary 1.
   std::vector<WordTable> word_tables() const override {
     return {{"encoder.embedder.weight", 0},
             {"decoder.embedder.weight", 1},

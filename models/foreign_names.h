@@ -1,4 +1,4 @@
-// Files of weights that other programs wrote under names of their own.
+// Weight files of other programs with their own names.
 #pragma once
 
 #include <functional>
@@ -10,24 +10,24 @@
 
 namespace tandem::models {
 
-// Where a tensor of such a file belongs.
+// Destination of a tensor in such a file.
 struct ForeignTensor {
-  std::string name;           // the module's name of it
-  std::vector<Index> rows{};  // row i here is row rows[i] there; empty: in the same order
+  std::string name;           // name in the module
+  std::vector<Index> rows{};  // row i here is row rows[i] in the file; empty: same order
 };
 
-// Of a tensor of the file. Nothing: it belongs nowhere.
+// Maps a tensor of the file; empty: no destination.
 using ForeignNames = std::function<std::optional<ForeignTensor>(const safetensors::Entry&)>;
 
-// A base of modules beside Module.
+// Base class beside Module.
 class ReadsForeignFiles {
  public:
   virtual ~ReadsForeignFiles() = default;
-  // How to read `file`; empty: its names are the module's own.
+  // Mapping for `file`; empty: it has the module's own names.
   virtual ForeignNames foreign_names(const safetensors::File& file) const = 0;
 };
 
-// Where a name begins with the first of a pair, the second takes its place; other tensors belong nowhere.
+// Replaces the first prefix of a pair by the second; other tensors have no destination.
 //   under({{"features.", "backbone.features."}})
 ForeignNames under(std::vector<std::pair<std::string, std::string>> prefixes);
 

@@ -17,7 +17,8 @@ constexpr const char* kLanguageModel = "language_model";
 }  // namespace
 
 LanguageModel::LanguageModel(const LanguageModelOptions& options) : options_(options) {
-  require(options.vocabulary > 0, kLanguageModel, "a vocabulary has words, got {}", options.vocabulary);
+  require(options.vocabulary > 0, kLanguageModel, "the vocabulary must not be empty, got {} words",
+          options.vocabulary);
   encoder_ = add_child("encoder", std::make_shared<nn::Embedding>(options.vocabulary, options.embedding));
   rnn_ = add_child(
       "rnn", std::make_shared<nn::Recurrent>(options.embedding, options.units,
@@ -30,10 +31,10 @@ LanguageModel::LanguageModel(const LanguageModelOptions& options) : options_(opt
                                                                   .weight_dropout = options.weight_dropout,
                                                                   .last_units = options.last_units}));
   require(options.word_dropout >= 0.0 && options.word_dropout < 1.0, kLanguageModel,
-          "a probability in [0, 1) is needed for word_dropout, got {}", options.word_dropout);
+          "word_dropout must lie in [0, 1), got {}", options.word_dropout);
   require(!options.tied || rnn_->outputs() == options.embedding, kLanguageModel,
-          "tied weights need as many outputs of the cells ({}) as the embedding has ({})", rnn_->outputs(),
-          options.embedding);
+          "tied weights need equal numbers of outputs of the cells ({}) and of the embedding ({})",
+          rnn_->outputs(), options.embedding);
   require_fitting(options.softmax, rnn_->outputs(), options.vocabulary, options.tied);
   decoder_ = add_child("decoder", make_decoder());
   draw();
@@ -82,7 +83,7 @@ std::optional<SampledSoftmaxOptions> LanguageModel::candidates() const {
   return sampled ? std::optional(*sampled) : std::nullopt;
 }
 
-// A word is dropped wherever it stands, or nowhere: its factor comes from a mask over the vocabulary.
+// A word is dropped at all of its positions or at none: its factor comes from a mask over the vocabulary.
 Tensor LanguageModel::embedded(const Tensor& words) const {
   const Tensor x = (*encoder_)(words);
   if (!training() || options_.word_dropout == 0.0) return x;

@@ -1,4 +1,4 @@
-// Recurrent language models: the next word from the words so far (Zaremba, Sutskever and Vinyals 2014).
+// Recurrent language models (Zaremba, Sutskever and Vinyals 2014).
 #pragma once
 
 #include <optional>
@@ -16,33 +16,32 @@ struct LanguageModelOptions {
   Index vocabulary = 10000;
   Index embedding = 650, units = 650, layers = 2;
   RnnCell cell = RnnCell::lstm;
-  Index projection = 0;  // of lstm: outputs of a layer; 0: as many as units
-  double dropout = 0.5;  // of what goes into the cells, from layer to layer, and out; not of what recurs
-  bool tied = false;     // the output's weights are the embedding's table
-  double init = 0.0;  // above 0: every weight starts uniform in ±init, biases at 0; 0: the layers' own start
+  Index projection = 0;  // lstm only: outputs of a layer; 0: none
+  double dropout = 0.5;  // on the input, between layers and on the output; not on recurrent connections
+  bool tied = false;     // output weights are the embedding table
+  double init = 0.0;     // above 0: weights start uniform in ±init, biases at 0; 0: the layers' own
+                         // initialisation
   bool recompute = false;
   WordSoftmax softmax;
   // AWD-LSTM (Merity, Keskar and Socher, "Regularizing and optimizing LSTM language models", ICLR 2018).
-  std::optional<double> input_dropout{},
-      output_dropout{};         // of what goes in, and of what comes out, in place of dropout
-  bool locked_dropout = false;  // one mask for all steps of a batch, from layer to layer, in and out
-  double word_dropout = 0.0;    // of whole words of the vocabulary, the same in all of the batch
+  std::optional<double> input_dropout{}, output_dropout{};  // on input and output; default: dropout
+  bool locked_dropout = false;                              // one mask for all steps of a batch
+  double word_dropout = 0.0;    // of whole words of the vocabulary, the same in the whole batch
   double weight_dropout = 0.0;  // of weight_hh of every layer (DropConnect)
-  Index last_units = 0;         // of the last layer; 0: as many as units
+  Index last_units = 0;         // of the last layer; 0: units
 };
 
-// Parameters are called as in PyTorch's word_language_model: encoder.weight, rnn.weight_ih_l0, …,
+// Parameters are named as in PyTorch's word_language_model: encoder.weight, rnn.weight_ih_l0, …,
 // decoder.weight (with `tied` the same parameter), decoder.bias; with an adaptive softmax
-// decoder.head.weight, decoder.tail.0.0.weight, … (nn/layers/adaptive_softmax.h). By its ports it takes
-// "words" i64 [T,N] and the state "h_0" and, of lstm, "c_0" [L,N,H], and gives "logits" [T,N,V], "h_n" and
-// "c_n".
+// decoder.head.weight, decoder.tail.0.0.weight, … (nn/layers/adaptive_softmax.h). Ports: inputs "words" i64
+// [T,N] and the state "h_0" and, for lstm, "c_0" [L,N,H]; outputs "logits" [T,N,V], "h_n" and "c_n".
 class LanguageModel final : public CausalModel, public nn::Ports, public HasWordTables {
  public:
-  // Throws UserError for sizes below 1, with `tied` where the outputs of the cells are not as many as the
-  // embedding has, and OptionError where the softmax does not fit the other options.
+  // Throws UserError for sizes below 1, with `tied` for different sizes of cell outputs and embedding, and
+  // OptionError for a softmax that does not fit the other options.
   explicit LanguageModel(const LanguageModelOptions& options);
 
-  // Of an adaptive softmax log-probabilities.
+  // Log-probabilities with an adaptive softmax.
   Tensor scores(const Tensor& hidden) override { return (*decoder_)(hidden); }
   Tensor loss(const Tensor& hidden, const Targets& targets) override;
   Figures figures(const Tensor& hidden, const Tensor& targets) override;
@@ -59,7 +58,7 @@ class LanguageModel final : public CausalModel, public nn::Ports, public HasWord
   const LanguageModelOptions& options() const { return options_; }
 
  private:
-  // The state is "h" and, of lstm, "c" [L,N,H].
+  // The state is "h" and, for lstm, "c" [L,N,H].
   Advanced read(const Tensor& words, const State& state, const Tensor& lengths) override;
   Tensor embedded(const Tensor& words) const;
   Tensor drop(const Tensor& x, const std::optional<double>& p) const;

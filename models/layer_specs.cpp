@@ -52,7 +52,7 @@ LayerSpec parse_layer(const json& object, std::size_t index, const std::string& 
 
 using Names = std::map<std::string, int>;
 
-// What `name` stands for, at `path`. Outputs are told apart by number: "halves.1".
+// Resolves `name` at `path`. Several outputs are numbered: "halves.1".
 LayerSource source_of(const std::string& name, const std::vector<LayerSpec>& specs, const Names& by_name,
                       const std::string& path) {
   const std::size_t dot = name.find('.');
@@ -84,7 +84,7 @@ LayerSource source_of(const std::string& name, const std::vector<LayerSpec>& spe
   return {index, std::stoi(number)};
 }
 
-// Layers and inputs by name; inputs[0] is "input", too.
+// Layers and inputs by name; inputs[0] is also called "input".
 Names names_of(const std::vector<LayerSpec>& specs, const std::vector<std::string>& inputs) {
   Names by_name{{"input", nn::Graph::kInput}};
   for (std::size_t i = 0; i < inputs.size(); ++i) by_name[inputs[i]] = nn::Graph::input(static_cast<int>(i));
@@ -124,7 +124,7 @@ void resolve_inputs(std::vector<LayerSpec>& specs, const Names& by_name) {
 }
 
 [[noreturn]] void fail_cycle(const std::vector<LayerSpec>& specs, const std::vector<int>& waiting) {
-  // Among layers that wait for each other, walking to any waiting input must come round.
+  // Among mutually waiting layers, following any waiting input must return to a visited layer.
   std::vector<int> walk;
   int at = static_cast<int>(std::ranges::find_if(waiting, [](int w) { return w > 0; }) - waiting.begin());
   while (std::ranges::count(walk, at) == 0) {
@@ -143,7 +143,7 @@ void resolve_inputs(std::vector<LayerSpec>& specs, const Names& by_name) {
        fmt::format("the layers form a cycle: {}", text));
 }
 
-// An order in which every layer comes after its inputs; the list's own order where that is free.
+// Topological order; the list's own order if possible.
 std::vector<int> running_order(const std::vector<LayerSpec>& specs) {
   std::vector<int> waiting(specs.size(), 0);
   std::vector<std::vector<int>> consumers(specs.size());
@@ -155,7 +155,7 @@ std::vector<int> running_order(const std::vector<LayerSpec>& specs) {
     }
   }
   std::vector<int> order, ready;
-  for (std::size_t i = 0; i < specs.size(); ++i) {  // ascending: a heap already
+  for (std::size_t i = 0; i < specs.size(); ++i) {  // ascending, so already a heap
     if (waiting[i] == 0) ready.push_back(static_cast<int>(i));
   }
   const auto later = std::greater<int>();

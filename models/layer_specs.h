@@ -1,4 +1,4 @@
-// The layers of a model as its JSON lists them: what each takes, checked, before any is made.
+// Layers of a model as listed in JSON, with their inputs resolved and checked before any is made.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@
 
 namespace tandem::models {
 
-// A layer, or an input of the model as nn::Graph counts them, and which of the layer's outputs.
+// A layer, or an input of the model as numbered by nn::Graph, and the number of the layer's output.
 struct LayerSource {
   int layer;
   int output = nn::Graph::Source::kOnly;
@@ -25,26 +25,25 @@ struct LayerSpec {
   std::string type_name;
   const LayerType* type = nullptr;  // nullptr: "sequential"
   const nlohmann::json* object = nullptr;
-  std::string name;  // as given or the index
+  std::string name;  // given, or the index
   std::optional<std::vector<std::string>> input_names;
   std::vector<LayerSource> inputs;
 
   bool has_several_outputs() const { return type && type->several_outputs; }
 };
 
-// What a list of layers gives, by name.
+// Named results of a list of layers.
 using LayerOutputs = std::vector<std::pair<std::string, LayerSource>>;
 
 struct LayerList {
   std::vector<LayerSpec> specs;
   LayerOutputs outputs;
   bool named_outputs = false;  // by "outputs"; else there is one
-  std::vector<int> order;  // of running: every layer after what it takes, the list's own where that is free
+  std::vector<int> order;      // topological order; the list's own if possible
 };
 
-// The "layers" of `object`, which must outlive the result, over the given inputs, of which the first is
-// "input", too. Throws OptionError for layers that do not exist, are named twice, form a cycle or lead
-// nowhere.
+// The "layers" of `object`, which must outlive the result, over the given inputs; the first is also called
+// "input". Throws OptionError for unknown layers, repeated names, cycles and unused layers.
 LayerList layers_of(const nlohmann::json& object, const std::vector<std::string>& inputs,
                     const std::string& path);
 

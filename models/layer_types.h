@@ -1,4 +1,4 @@
-// The layer types that a configuration names: their options, and how each is made from the shapes it gets.
+// Layer types of configurations: their options, and their construction from input shapes.
 #pragma once
 
 #include <functional>
@@ -12,25 +12,25 @@
 namespace tandem::models {
 
 struct LayerType : options::Variant {
-  // `options` are those of its schema (record_of). `inputs` are the shapes of the layer's inputs, batch
-  // first; what can be told from them need not be given. Throws OptionError with the option's path.
+  // `options` match its schema (record_of). `inputs` are the shapes of the layer's inputs, batch first;
+  // options that follow from them are optional. Throws OptionError with the option's path.
   std::function<nn::ModulePtr(const void* options, std::span<const Shape> inputs)> make;
   int min_inputs = 1, max_inputs = 1;
-  bool several_outputs = false;  // which others take by number: "halves.0"
+  bool several_outputs = false;  // numbered for other layers: "halves.0"
 };
 
-// Sorted as they are documented; names are unique.
+// In the order of the documentation; names are unique.
 const std::vector<LayerType>& layer_types();
-// nullptr when there is none of that name.
+// nullptr if unknown.
 const LayerType* find_layer_type(std::string_view name);
 std::vector<std::string> layer_type_names();
 
-// A layer type that needs no options, by name ("relu", "tanh", …). Throws UserError for another one.
+// A layer type without options, by name ("relu", "tanh", …). Throws UserError for an unknown name.
 nn::ModulePtr new_activation(const std::string& type);
-// The types new_activation knows.
+// The types that new_activation knows.
 std::vector<std::string> activation_names();
 
-// The families of the table.
+// The groups of the table.
 std::vector<LayerType> weight_layers();
 std::vector<LayerType> norm_layers();
 std::vector<LayerType> pool_layers();

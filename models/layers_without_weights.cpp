@@ -1,4 +1,4 @@
-// Layer types that move values about, and activations.
+// Layer types that rearrange values, and activations.
 #include "models/layer_types.h"
 #include "nn/layers.h"
 
@@ -32,7 +32,7 @@ LayerType plain(std::string name, std::string help) {
                [](const NoKeys&, Inputs) -> ModulePtr { return std::make_shared<Module>(); });
 }
 
-// The axis of a layer that computes across it, which must not be that of the batch.
+// The axis of a layer that computes across it, which must not be the batch axis.
 struct AxisKeys {
   Index axis = -1;
 
@@ -49,7 +49,7 @@ struct AxisKeys {
 template <class Keys>
 Describe<Keys>& add_axis(Describe<Keys>& keys) {
   return keys.key("axis", of<Keys>(&AxisKeys::axis),
-                  "the axis, not 0, which is the batch; negative ones count from the end",
+                  "axis, except 0 (the batch); negative values count from the end",
                   {.min = -kMaxRank, .max = kMaxRank - 1});
 }
 
@@ -68,8 +68,6 @@ LayerType of_several(LayerType type) {
   return type;
 }
 
-// ---- shapes
-
 struct FlattenKeys {
   nn::FlattenOrder order = nn::FlattenOrder::hwc;
 };
@@ -87,44 +85,42 @@ struct AddKeys {
 };
 
 struct UpsampleKeys : nn::UpsampleOptions {
-  std::optional<double> factor;  // of both axes
+  std::optional<double> factor;  // for both axes
 };
 
 std::string complaint_of(const UpsampleKeys& o) {
   return !o.recompute_scale_factor && (!o.factor || o.align_corners)
-             ? "false has a meaning for \"scale\" without align_corners only"
+             ? "false needs \"scale\" without align_corners"
              : "";
 }
 
 LayerType upsample_layer() {
   using Layer = nn::UpsampleOptions;
   Describe<UpsampleKeys> keys;
-  keys.key("size", of<UpsampleKeys>(&Layer::size), "height and width of the result", size_rule())
+  keys.key("size", of<UpsampleKeys>(&Layer::size), "output height and width", size_rule())
       .key("scale", &UpsampleKeys::factor,
-           "factor of height and width, which are rounded down; see recompute_scale_factor",
-           {.min = 1e-3, .max = 1e3})
-      .key("mode", of<UpsampleKeys>(&Layer::mode), "how pixels are made")
-      .key("align_corners", of<UpsampleKeys>(&Layer::align_corners), "corner pixels stay where they are")
+           "factor on height and width, rounded down; see recompute_scale_factor", {.min = 1e-3, .max = 1e3})
+      .key("mode", of<UpsampleKeys>(&Layer::mode), "interpolation")
+      .key("align_corners", of<UpsampleKeys>(&Layer::align_corners), "corner pixels keep their positions")
       .key("recompute_scale_factor", of<UpsampleKeys>(&Layer::recompute_scale_factor),
-           "coordinates follow from the sizes, even where the scale gives no whole ones; PyTorch's default, "
-           "false, takes them from the scale")
+           "compute coordinates from the rounded sizes; false, PyTorch's default: from the scale")
       .rule("size", "give either \"size\" or \"scale\"",
             [](const UpsampleKeys& o) { return o.size.has_value() != o.factor.has_value(); })
-      .rule("align_corners", "has a meaning for \"bilinear\" only",
+      .rule("align_corners", "applies to \"bilinear\" only",
             [](const UpsampleKeys& o) { return !o.align_corners || o.mode == ResizeMode::bilinear; })
       .rule("recompute_scale_factor", complaint_of);
-  return layer("upsample", "images of another size", keys, [](const UpsampleKeys& o, Inputs) -> ModulePtr {
+  return layer("upsample", "resizes images", keys, [](const UpsampleKeys& o, Inputs) -> ModulePtr {
     nn::UpsampleOptions options = o;
     if (o.factor) options.scale = std::array{*o.factor, *o.factor};
     return std::make_shared<nn::Upsample>(options);
   });
 }
 
-// Configurations say fp16 where tensors say f16.
+// Configurations name f16 "fp16".
 DType dtype_of(std::string name) {
   if (name.starts_with("fp")) name.erase(1, 1);
   const std::optional<DType> dtype = dtype_from_name(name);
-  ensure(dtype.has_value(), "cast", "\"{}\" is no type", name);
+  ensure(dtype.has_value(), "cast", "\"{}\" is not a type", name);
   return *dtype;
 }
 
@@ -146,18 +142,15 @@ ModulePtr make_split(const SplitKeys& o, Inputs inputs) {
 
 LayerType split_layer() {
   Describe<SplitKeys> keys;
-  keys.key("sizes", &SplitKeys::sizes, "extents of the pieces, which add up", size_rule())
-      .key("parts", &SplitKeys::parts, "number of pieces of one extent, instead of sizes",
-           {.min = 1, .max = 4096})
+  keys.key("sizes", &SplitKeys::sizes, "extents of the pieces; must sum to the axis", size_rule())
+      .key("parts", &SplitKeys::parts, "number of equal pieces, instead of sizes", {.min = 1, .max = 4096})
       .rule("sizes", "give either \"sizes\" or \"parts\"",
             [](const SplitKeys& o) { return o.sizes.has_value() != o.parts.has_value(); });
-  LayerType type = layer("split", "pieces along an axis; other layers take them as NAME.0, NAME.1, …",
+  LayerType type = layer("split", "splits along an axis; other layers use the pieces as NAME.0, NAME.1, …",
                          add_axis(keys), make_split);
   type.several_outputs = true;
   return type;
 }
-
-// ---- activations
 
 struct LeakyKeys {
   double negative_slope = 0.01;
@@ -190,25 +183,24 @@ std::vector<LayerType> shape_layers() {
             Describe<FlattenKeys>().key("order", &FlattenKeys::order,
                                         "hwc: as in memory; chw: as PyTorch's weights expect"),
             [](const FlattenKeys& o, Inputs) -> ModulePtr { return std::make_shared<nn::Flatten>(o.order); }),
-      layer("reshape", "another shape for each sample",
+      layer("reshape", "reshapes each sample",
             Describe<ReshapeKeys>().key("shape", &ReshapeKeys::shape,
-                                        "extents without the batch; one may be -1",
+                                        "extents without the batch; one may be -1 (inferred)",
                                         {.min = -1, .max = kMaxExtent, .required = true}),
             [](const ReshapeKeys& o, Inputs) -> ModulePtr { return std::make_shared<nn::Reshape>(o.shape); }),
       upsample_layer(),
-      plain<nn::Identity>("identity", "the input"),
-      layer("cast", "the same values in another type; the gradient is cast back",
+      plain<nn::Identity>("identity", "returns its input"),
+      layer("cast", "casts to another type; the gradient is cast back",
             Describe<CastKeys>().key("dtype", &CastKeys::dtype,
-                                     "the type that values are rounded to, whatever the precision of the run",
+                                     "target type, independent of the run's precision",
                                      {.choices = {"fp16", "bf16", "fp32"}, .required = true}),
             [](const CastKeys& o, Inputs) -> ModulePtr {
               return std::make_shared<nn::Cast>(dtype_of(o.dtype));
             }),
-      of_several(
-          layer("add", "sum of several inputs",
-                Describe<AddKeys>().key("relu", &AddKeys::relu, "max(0, …) of the sum"),
-                [](const AddKeys& o, Inputs) -> ModulePtr { return std::make_shared<nn::Add>(o.relu); })),
-      of_several(along_axis<nn::Concat>("concat", "several inputs one after the other")),
+      of_several(layer(
+          "add", "sum of several inputs", Describe<AddKeys>().key("relu", &AddKeys::relu, "ReLU of the sum"),
+          [](const AddKeys& o, Inputs) -> ModulePtr { return std::make_shared<nn::Add>(o.relu); })),
+      of_several(along_axis<nn::Concat>("concat", "concatenates several inputs")),
       split_layer(),
   };
 }
@@ -223,7 +215,7 @@ std::vector<LayerType> activation_layers() {
               return std::make_shared<nn::LeakyRelu>(o.negative_slope);
             }),
       layer("elu", "x, or alpha·(eˣ - 1) below 0",
-            Describe<EluKeys>().key("alpha", &EluKeys::alpha, "the limit at -∞ is -alpha",
+            Describe<EluKeys>().key("alpha", &EluKeys::alpha, "negative limit: -alpha at -∞",
                                     {.min = 0.0, .max = 1e6}),
             [](const EluKeys& o, Inputs) -> ModulePtr { return std::make_shared<nn::Elu>(o.alpha); }),
       layer("gelu", "x·Φ(x)", Describe<GeluKeys>().key("form", &GeluKeys::form, "exact, or by tanh"),
@@ -243,13 +235,13 @@ std::vector<LayerType> activation_layers() {
       plain<nn::Tanh>("tanh", "hyperbolic tangent"),
       layer("prelu", "leaky_relu with a learned slope",
             Describe<PreluKeys>()
-                .key("per_channel", &PreluKeys::per_channel, "a slope for each channel")
-                .key("start", &PreluKeys::start, "the slope at first", kSlopes),
+                .key("per_channel", &PreluKeys::per_channel, "one slope per channel")
+                .key("start", &PreluKeys::start, "initial slope", kSlopes),
             [](const PreluKeys& o, Inputs inputs) -> ModulePtr {
               return std::make_shared<nn::Prelu>(o.per_channel ? inputs[0].at(-1) : 1, o.start);
             }),
       along_axis<nn::Softmax>("softmax", "probabilities along an axis"),
-      along_axis<nn::LogSoftmax>("log_softmax", "their logarithms"),
+      along_axis<nn::LogSoftmax>("log_softmax", "log-probabilities along an axis"),
   };
 }
 

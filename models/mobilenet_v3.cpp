@@ -20,7 +20,7 @@ nn::ModulePtr activation_layer(MobileActivation activation) {
   return std::make_shared<nn::Hardswish>();
 }
 
-// The nearest multiple of 8 that takes away no more than a tenth.
+// The nearest multiple of 8 that removes at most a tenth.
 Index multiple_of_8(Index channels) {
   const Index nearest = std::max<Index>(8, (channels + 4) / 8 * 8);
   return 10 * nearest < 9 * channels ? nearest + 8 : nearest;
@@ -30,7 +30,7 @@ Index multiple_of_8(Index channels) {
 
 std::shared_ptr<nn::Sequential> mobile_conv(const MobileConv& conv, const MobileNorm& norm) {
   const Index padding = conv.kernel / 2;
-  const bool relu = conv.activation == MobileActivation::relu;  // batch norm does it on the way
+  const bool relu = conv.activation == MobileActivation::relu;  // fused into the batch norm
   auto layers = std::make_shared<nn::Sequential>();
   layers->add(std::make_shared<nn::Conv2d>(conv.in, conv.out, conv.kernel,
                                            nn::ConvOptions{.stride = {conv.stride, conv.stride},

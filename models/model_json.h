@@ -1,4 +1,4 @@
-// Reading the JSON of a model; errors name their place.
+// Reader of a model's JSON; errors name their place.
 #pragma once
 
 #include <initializer_list>
@@ -15,15 +15,15 @@ namespace tandem::models {
 [[noreturn]] void fail(const std::string& path, const std::string& message);
 // "model.layers[3]"
 std::string element(const std::string& path, std::size_t index);
-// A value for an error message.
+// Formats a value for an error message.
 std::string shown(const nlohmann::json& value);
 
 // null means "not given" everywhere.
 bool given(const nlohmann::json& object, const char* key);
 const std::string& text_at(const nlohmann::json& object, const char* key, const std::string& path);
-// A list of names of layers.
+// A list of layer names.
 std::vector<std::string> names_at(const nlohmann::json& object, const char* key, const std::string& path);
-// Every key but the reserved ones.
+// Every key except the reserved ones.
 options::Given options_of(const nlohmann::json& object, std::initializer_list<std::string_view> reserved);
 
 }  // namespace tandem::models

@@ -1,4 +1,4 @@
-// ModelKind: the interface by which a task calls a model.
+// ModelKind: the interface that a task needs of a model.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 namespace tandem::models {
 
 enum class ModelKind : std::uint8_t {
-  classifier,            // samples to a score a class, by Module::forward
-  segmenter,             // images to a score a class at every pixel, by Module::forward
+  classifier,            // samples to class scores, by Module::forward
+  segmenter,             // images to class scores at every pixel, by Module::forward
   detector,              // models/detector.h
   causal,                // models/causal_model.h
   text_encoder,          // models/text_encoder.h
@@ -17,16 +17,16 @@ enum class ModelKind : std::uint8_t {
   adversarial_pair       // models/adversarial_pair.h
 };
 
-// "language model", as a message says it.
+// Name for messages: "language model".
 std::string_view name_of(ModelKind kind);
-// Whether a model can be run on a batch of samples, to see whether it fits them.
+// Whether a model runs on a plain batch of samples, so that their fit can be checked.
 constexpr bool runs_on_samples(ModelKind kind) { return kind <= ModelKind::detector; }
-// Whether a model of kind `is` can be called as one of kind `wanted`. A network from samples to scores is one
-// or the other by the shape of its scores.
+// Whether a model of kind `is` can be used as `wanted`. Classifiers and segmenters differ only by the shape
+// of their scores.
 constexpr bool serves_as(ModelKind is, ModelKind wanted) {
   return is == wanted || (is <= ModelKind::segmenter && wanted <= ModelKind::segmenter);
 }
-// "is no language model; take language_model": of whatever does not serve, with the registered ones that do.
+// "is no language model; use language_model": end of a message, with the registered models of that kind.
 std::string not_of_kind(ModelKind wanted);
 
 }  // namespace tandem::models

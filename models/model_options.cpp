@@ -1,5 +1,5 @@
-// The schema of a model's section: what the registered models and the layer types describe, as keys of the
-// object that build() takes.
+// Schema of a model's section: the keys of registered models and of layer types, for the object that build()
+// takes.
 #include "models/model_options.h"
 
 #include "files/json_value.h"
@@ -17,7 +17,7 @@ using options::Variant;
 
 namespace {
 
-// Keeps what is written: a default that a model or a layer has is not the file's.
+// Keeps values as written: defaults of a model or a layer do not belong in the file.
 void keep_in_spec(Key& key) {
   key.store = [name = key.name](void* object, const Value& value) {
     static_cast<ModelOptions*>(object)->spec.set(name, value);
@@ -36,8 +36,7 @@ std::vector<const Variant*> variants_of(const std::vector<T>& table) {
   return variants;
 }
 
-// The keys of a choice among `variants` with those of `common`, which every one has, behind the
-// discriminator.
+// The keys of a choice among `variants`, after the discriminator and with the `common` keys of every variant.
 Schema schema_with(const options::RegistryInfo& info, const std::vector<const Variant*>& variants,
                    const Schema& common) {
   Schema schema = options::schema_of_choice(info, variants);
@@ -58,23 +57,23 @@ struct SequentialKeys {
 
 Schema layer_schema() {
   static const Variant sequential{
-      "sequential", "layers of its own, in order or as a graph",
+      "sequential", "nested layers, in order or as a graph",
       Describe<SequentialKeys>()
-          .key("layers", &SequentialKeys::layers, "the layers of a sequential, as in model.layers")
-          .key("output", &SequentialKeys::output, "name of the layer whose output is the sequential's")};
+          .key("layers", &SequentialKeys::layers, "layers of a sequential, as in model.layers")
+          .key("output", &SequentialKeys::output, "name of the output layer")};
   std::vector<const Variant*> variants = variants_of(layer_types());
   variants.push_back(&sequential);
   const Schema common =
       Describe<CommonKeys>()
-          .key("name", &CommonKeys::name, "what other layers call it; its position by default")
+          .key("name", &CommonKeys::name, "name for other layers; default: its position")
           .key("inputs", &CommonKeys::inputs,
-               "names of layers (\"halves.0\" where there are several outputs), of fields of the batch, or "
-               "\"input\"; by default the layer before");
-  return schema_with({.what = "layer type", .help = "what the layer is", .discriminator = "type"}, variants,
+               "names of layers (\"halves.0\" for one of several outputs), of fields of the batch, or "
+               "\"input\"; default: the layer before");
+  return schema_with({.what = "layer type", .help = "type of the layer", .discriminator = "type"}, variants,
                      common);
 }
 
-// One layer, as it is written.
+// One layer as written.
 struct Layer {
   Value written = options::Given{};
   static const Schema& schema() {
@@ -96,14 +95,13 @@ struct ShapeKeys {
 Schema model_schema() {
   Schema schema = schema_with({.what = "model", .help = "a registered model"}, variants_of(registry()), {});
   Key& name = schema.keys.front();
-  name.required = false;  // there may be layers instead
+  name.required = false;  // layers may be given instead
   name.type.nullable = true;
   Schema graph =
       Describe<GraphKeys>()
-          .key("layers", &GraphKeys::layers, "instead of a name: the layers, in order or as a graph")
-          .key("output", &GraphKeys::output,
-               "name of the layer whose output is the model's; the last by default")
-          .key("outputs", &GraphKeys::outputs, "instead of output: the names of several");
+          .key("layers", &GraphKeys::layers, "layers, in order or as a graph, instead of a name")
+          .key("output", &GraphKeys::output, "name of the output layer; default: the last")
+          .key("outputs", &GraphKeys::outputs, "names of several output layers, instead of output");
   for (Key& key : graph.keys) {
     key.only_for = {""};
     key.default_value = {};
@@ -111,7 +109,7 @@ Schema model_schema() {
   }
   const Schema shape = Describe<ShapeKeys>().key(
       "input_shape", &ShapeKeys::input_shape,
-      "height, width and channels of a sample; those of the data by default", size_rule());
+      "height, width and channels of a sample; default: those of the data", size_rule());
   schema.keys.push_back(shape.keys.front());
   for (Key& key : schema.keys) keep_in_spec(key);
   schema.short_key = "name";

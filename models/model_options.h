@@ -1,4 +1,4 @@
-// What a configuration says of one model: a registered name with its options, or a list of layers.
+// A model in a configuration: a registered name with its options, or a list of layers.
 #pragma once
 
 #include <memory>
@@ -11,15 +11,15 @@
 namespace tandem::models {
 
 struct ModelOptions {
-  options::Value spec = options::Given{};  // an object, as build() takes it (models/builder.h)
+  options::Value spec = options::Given{};  // an object for build() (models/builder.h)
   static const options::Schema& schema();
 };
 
-// Weights are drawn under the active RandomScope. Throws as build() does; `path` is where the options stand
-// in the configuration.
+// Weights are drawn under the active RandomScope. Throws as build(); `path` is the place of the options in
+// the configuration.
 nn::ModulePtr build(const ModelOptions& options, const DataInfo& data, const std::string& path = "model");
 
-// The same of a model that implements an interface, such as CausalModel.
+// The same for a model with an interface such as CausalModel.
 template <class Interface>
 std::shared_ptr<Interface> build_as(const ModelOptions& options, DataInfo data,
                                     const std::string& path = "model") {

@@ -25,21 +25,21 @@ const options::Schema& MultiboxOptions::schema() {
   using Options = MultiboxOptions;
   static const options::Schema schema =
       options::Describe<Options>()
-          .key("matching", &Options::matching,
-               "which anchor an object is sure to have: argmax, the one that overlaps it most, and of "
-               "several that "
-               "want the same one the last object has it; greedy, one of its own, pairs of the greatest "
-               "overlap first")
-          .key("threshold", &Options::threshold, "overlap from which an anchor has an object",
+          .key(
+              "matching", &Options::matching,
+              "best-anchor assignment: argmax: the anchor with the highest IoU (ties: the last object wins); "
+              "greedy: bipartite matching, highest IoU first")
+          .key("threshold", &Options::threshold, "IoU from which an anchor is matched with an object",
                {.min = 0.0, .max = 1.0, .open_min = true})
           .key("negatives_per_positive", &Options::negatives_per_positive,
-               "anchors without an object that count, the hardest ones, for each that has one", {.min = 0.0})
+               "hard negatives per positive anchor", {.min = 0.0})
           .key("min_negatives", &Options::min_negatives,
-               "of an image at least: images without objects teach nothing at 0", {.min = 0})
+               "minimum number of negatives of an image; at 0, images without objects have no loss",
+               {.min = 0})
           .key("normalize", &Options::normalize,
-               "what losses are divided by: batch, the anchors of the batch that have an object; image, "
-               "those of the "
-               "image, and then by the images. Rates of published recipes go with one of them")
+               "divisor of the loss: batch: positive anchors of the batch; image: positive anchors of each "
+               "image, "
+               "then the number of images. Published learning rates suit one of them")
           .key("batch_weight", &Options::batch_weight,
                "weight of each micro-batch, shard and rank in a step of several, with normalize=batch: "
                "anchors, "
@@ -55,7 +55,7 @@ MultiboxLoss multibox_loss(const AnchorOutput& output, const Tensor& anchors, co
 
 MultiboxLoss multibox_loss(const AnchorOutput& output, const MatchedBoxes& matched,
                            const MultiboxOptions& options) {
-  const PrecisionScope as_it_is(nullptr);  // no level and no list rounds what is widened here
+  const PrecisionScope as_it_is(nullptr);  // no policy may round widened values
   const Tensor each = cross_entropy(output.scores, matched.label, {.reduce = Reduce::none});
   const MinedAnchors mined = mine_negatives(each.detach(), matched.label, options.mining());
   const Tensor classes = sum(each * mined.class_weight);

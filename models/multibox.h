@@ -1,5 +1,5 @@
-// The loss of SSD: cross entropy of the anchors that have an object and of the hardest of the others, and
-// smooth L1 between the codes of the former.
+// Multibox loss of SSD: cross entropy of the positive anchors and of hard negatives, and smooth L1 of the
+// positive anchors' codes.
 #pragma once
 
 #include "autograd/ops/boxes.h"
@@ -8,17 +8,17 @@
 
 namespace tandem::models {
 
-// The share of each part of a step: of a micro-batch, a shard, a rank.
+// Weight of a part of a step: of a micro-batch, a shard, a rank.
 enum class AnchorCounts : std::uint8_t { anchors, samples };
 
 struct MultiboxOptions {
   BoxMatching matching = BoxMatching::argmax;
-  double threshold = 0.5;  // overlap from which an anchor has an object
+  double threshold = 0.5;  // IoU from which an anchor is positive
   double negatives_per_positive = 3.0;
   Index min_negatives = 0;
   LossShare normalize = LossShare::batch;
   AnchorCounts batch_weight = AnchorCounts::anchors;
-  // Whether a part of a batch counts as many times as it has anchors with an object.
+  // Whether a part of a batch is weighted by its number of positive anchors.
   bool by_anchors() const { return normalize == LossShare::batch && batch_weight == AnchorCounts::anchors; }
   static const options::Schema& schema();
 
@@ -27,16 +27,16 @@ struct MultiboxOptions {
 };
 
 struct MultiboxLoss {
-  Tensor total;           // f32 scalar, of classes and of boxes
-  Tensor classes, boxes;  // its parts, f32 scalars
-  Tensor unmatched;       // i32 [N], objects that no anchor has
+  Tensor total;           // f32 scalar, sum of the parts
+  Tensor classes, boxes;  // f32 scalars
+  Tensor unmatched;       // i32 [N], objects without an anchor
 };
 
-// anchors f32 [A,4]; box f32 [N,G,5] (match_boxes). All of it is f32, whatever the outputs are and whatever
-// precision is active: outputs of 16 bits are widened. Matching and mining pass no gradients on.
+// anchors f32 [A,4]; box f32 [N,G,5] (match_boxes). Everything is f32 under any precision; 16-bit outputs are
+// widened. Matching and mining have no gradients.
 MultiboxLoss multibox_loss(const AnchorOutput& output, const Tensor& anchors, const Tensor& box,
                            const MultiboxOptions& options);
-// Of anchors that are matched.
+// The same for matched anchors.
 MultiboxLoss multibox_loss(const AnchorOutput& output, const MatchedBoxes& matched,
                            const MultiboxOptions& options);
 

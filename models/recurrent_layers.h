@@ -1,4 +1,4 @@
-// Recurrent layers below models: several under one name, and their states by name.
+// Shared parts of recurrent models: a container of layers, and named states.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace tandem::models {
 
-// Children "0", "1", …; nothing goes through them as a whole.
+// Children "0", "1", …; has no forward of its own.
 class RecurrentLayers final : public nn::Module {
  public:
   explicit RecurrentLayers(const std::vector<std::shared_ptr<nn::Recurrent>>& layers) {
@@ -18,7 +18,7 @@ class RecurrentLayers final : public nn::Module {
   std::string describe() const override { return "RecurrentLayers"; }
 };
 
-// The state of recurrent layers has the names "h" and, of lstm, "c", behind a prefix.
+// The state of recurrent layers is named "h" and, for lstm, "c", with a prefix.
 inline RnnState recurrent_state(const State& state, const std::string& prefix = "") {
   return {state.find(prefix + "h"), state.find(prefix + "c")};
 }

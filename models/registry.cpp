@@ -38,8 +38,8 @@ ModelInfo resnet_info(int depth, bool cifar) {
   add_classes(add_channels(keys))
       .key("width", &ResNetKeys::first_width, "channels of the first stage", width)
       .key("zero_init_residual", of<ResNetKeys>(&ResNetOptions::zero_init_residual),
-           "blocks start as the identity")
-      .key("shortcut", of<ResNetKeys>(&ResNetOptions::shortcut), "how shapes are matched between stages")
+           "blocks start as the identity (zero-initialised last batch norm)")
+      .key("shortcut", of<ResNetKeys>(&ResNetOptions::shortcut), "shortcut between stages")
       .key("stem", of<ResNetKeys>(&ResNetOptions::stem),
            "first layers: 7×7 and pooling, or 3×3 for small images", stem);
   return model("resnet" + std::to_string(depth), std::move(help), keys,
@@ -55,14 +55,14 @@ ModelInfo resnet_info(int depth, bool cifar) {
 ModelInfo mlp_info() {
   using MlpKeys = Keys<MlpOptions>;
   Describe<MlpKeys> keys;
-  keys.key("in_features", of<MlpKeys>(&MlpKeys::given_features), "elements of a sample; found from the data",
-           size_rule())
+  keys.key("in_features", of<MlpKeys>(&MlpKeys::given_features),
+           "elements of a sample; inferred from the data", size_rule())
       .key("hidden", of<MlpKeys>(&MlpOptions::hidden), "widths of the hidden layers", size_rule());
   add_classes(keys)
-      .key("activation", of<MlpKeys>(&MlpOptions::activation), "after each hidden layer",
+      .key("activation", of<MlpKeys>(&MlpOptions::activation), "activation after each hidden layer",
            {.choices = activation_names()})
-      .key("batch_norm", of<MlpKeys>(&MlpOptions::batch_norm), "normalises before each activation")
-      .key("dropout", of<MlpKeys>(&MlpOptions::dropout), "probability of a zero after each activation",
+      .key("batch_norm", of<MlpKeys>(&MlpOptions::batch_norm), "batch norm before each activation")
+      .key("dropout", of<MlpKeys>(&MlpOptions::dropout), "dropout probability after each activation",
            probability_rule());
   return model("mlp", "fully connected network", keys,
                [](const MlpKeys& o, const DataInfo& data) -> nn::ModulePtr {
@@ -109,13 +109,13 @@ namespace {
 ModelInfo lenet_info() {
   Describe<LeNetKeys> keys;
   add_classes(add_channels(keys))
-      .key("height", of<LeNetKeys>(&LeNetKeys::given_height), "rows of an image; found from the data",
+      .key("height", of<LeNetKeys>(&LeNetKeys::given_height), "rows of an image; inferred from the data",
            size_rule())
-      .key("width", of<LeNetKeys>(&LeNetKeys::given_width), "columns of an image; found from the data",
+      .key("width", of<LeNetKeys>(&LeNetKeys::given_width), "columns of an image; inferred from the data",
            size_rule())
-      .key("activation", of<LeNetKeys>(&LeNetOptions::activation), "the original's was tanh",
+      .key("activation", of<LeNetKeys>(&LeNetOptions::activation), "activation; the original's was tanh",
            {.choices = activation_names()})
-      .key("pool", &LeNetKeys::pool, "the original's was average");
+      .key("pool", &LeNetKeys::pool, "pooling; the original's was average");
   return model("lenet5", "LeNet-5: two 5×5 convolutions, three fully connected layers", keys, make_lenet);
 }
 
@@ -127,12 +127,10 @@ ModelInfo dcgan_info() {
   Describe<DcganKeys> keys;
   add_channels(keys)
       .key("image_size", of<DcganKeys>(&DcganKeys::given_side),
-           "side of the images, 8, 16, 32, …; unless given, the least that those of the data fit into",
-           size_rule())
-      .key("noise", of<DcganKeys>(&DcganOptions::noise), "random numbers that an image is made from",
-           size_rule())
+           "side of the images, 8, 16, 32, …; default: the smallest that fits the data", size_rule())
+      .key("noise", of<DcganKeys>(&DcganOptions::noise), "size of the latent vector", size_rule())
       .key("width", of<DcganKeys>(&DcganOptions::width),
-           "channels at half the image's side, doubled each time it halves", size_rule());
+           "channels at half the image's side, doubled at each halving", size_rule());
   return model("dcgan", "DCGAN: a generator and a discriminator of strided convolutions, for the task gan",
                keys, [](const DcganKeys& o, const DataInfo& data) {
                  const bool image = data.sample.rank() == 3;
@@ -152,18 +150,18 @@ ModelInfo unet_info() {
   using UNetKeys = Keys<UNetOptions>;
   Describe<UNetKeys> keys;
   add_classes(add_channels(keys))
-      .key("width", of<UNetKeys>(&UNetOptions::width), "channels at full size, doubled by each level",
+      .key("width", of<UNetKeys>(&UNetOptions::width), "channels at full size, doubled at each level",
            size_rule())
       .key("levels", of<UNetKeys>(&UNetOptions::levels),
-           "how often the image is halved; its sides must be multiples of 2^levels", {.min = 1, .max = 10});
-  ModelInfo info = model(
-      "unet", "U-Net: scores for every pixel, from an image that is halved and brought back level by level",
-      keys, [](const UNetKeys& o, const DataInfo& data) -> nn::ModulePtr {
-        UNetOptions options = o;
-        options.in_channels = channels_of(o.given_channels, data, options.in_channels);
-        options.num_classes = classes_of(o.given_classes, data, options.num_classes);
-        return std::make_shared<UNet>(options);
-      });
+           "number of halvings of the image; its sides must be multiples of 2^levels", {.min = 1, .max = 10});
+  ModelInfo info =
+      model("unet", "U-Net: class scores for every pixel from an encoder–decoder with skip connections", keys,
+            [](const UNetKeys& o, const DataInfo& data) -> nn::ModulePtr {
+              UNetOptions options = o;
+              options.in_channels = channels_of(o.given_channels, data, options.in_channels);
+              options.num_classes = classes_of(o.given_classes, data, options.num_classes);
+              return std::make_shared<UNet>(options);
+            });
   info.kind = ModelKind::segmenter;
   return info;
 }
@@ -208,7 +206,8 @@ std::vector<std::string> model_names() {
 }
 
 void add_model(ModelInfo info) {
-  ensure(!added_models().asked_for, "model", "{} is added after models were asked for", info.name);
+  ensure(!added_models().asked_for, "model", "add_model(\"{}\") after the first use of registry()",
+         info.name);
   added_models().entries.push_back(std::move(info));
 }
 
@@ -222,7 +221,7 @@ std::string not_of_kind(ModelKind wanted) {
   std::vector<std::string> names;
   for (const ModelInfo& model : registry())
     if (model.kind == wanted) names.push_back(model.name);
-  return fmt::format("is no {}; take {}", name_of(wanted), fmt::join(names, ", "));
+  return fmt::format("is no {}; use {}", name_of(wanted), fmt::join(names, ", "));
 }
 
 nn::ModulePtr create(const std::string& name, const options::Given& options, const DataInfo& data,

@@ -1,4 +1,4 @@
-// The models that a configuration or a program can ask for by name.
+// Registered models by name.
 #pragma once
 
 #include <functional>
@@ -20,39 +20,38 @@ struct FieldInfo {
   DType dtype = DType::f32;
 };
 
-// What is known of the data a model is made for; it fills in options that were not given, and contradicting
-// ones are errors.
+// Facts of the data that a model is made for; they replace missing options, and must agree with given ones.
 struct DataInfo {
   Shape sample;                     // of one sample, without the batch: [H,W,C]; rank 0: unknown
   DType dtype = DType::f32;         // of the samples
   Index classes = 0;                // 0: unknown
-  Index words = 0;                  // of the vocabulary of a text; 0: it is none
-  Index target_words = 0;           // of that of what is to be written of it; 0: nothing is
-  bool shared_words = false;        // both vocabularies are one
-  std::optional<ModelKind> kind{};  // that the task calls; absent: any
-  // What a model may take, by name; the first is what it takes unless told otherwise, and `sample` and
-  // `dtype` are then not looked at. Empty: one part, which has no name.
+  Index words = 0;                  // vocabulary size of a text; 0: not a text
+  Index target_words = 0;           // target vocabulary size; 0: no target text
+  bool shared_words = false;        // both vocabularies are the same
+  std::optional<ModelKind> kind{};  // required by the task; absent: any
+  // Named inputs; the first is the default, and replaces `sample` and `dtype`. Empty: one unnamed input.
   std::vector<FieldInfo> fields{};
 };
 
 struct ModelInfo : options::Variant {  // name: "resnet20"
-  // `options` are those of its schema (record_of). Throws OptionError with the option's path.
+  // `options` match its schema (record_of). Throws OptionError with the option's path.
   std::function<nn::ModulePtr(const void* options, const DataInfo& data)> make;
   ModelKind kind = ModelKind::classifier;
 };
 
-// In the order in which they are documented.
+// In the order of the documentation.
 const std::vector<ModelInfo>& registry();
-// nullptr when there is none of that name.
+// nullptr if unknown.
 const ModelInfo* find_model(std::string_view name);
 std::vector<std::string> model_names();
-// Makes a model of one's own known, before anything has asked for registry(): a program that calls this and
-// then does what `tandem` does has it in configurations. models/registry_keys.h makes entries. Throws
-// InternalError afterwards.
+// Registers a model from outside the tree. A program that calls this before it runs tandem's main makes the
+// name available in configurations. models/registry_keys.h makes entries. Throws InternalError after the
+// first use of registry().
 void add_model(ModelInfo info);
 
-// A registered model; weights are drawn under the active RandomScope. Throws UserError for an unknown name
-// (with the nearest known one) and OptionError for wrong options, whose place starts with `path`.
+// Makes a registered model; weights are drawn under the active RandomScope. Throws UserError for an unknown
+// name (with the nearest known one) and OptionError for invalid options, with a place that starts with
+// `path`.
 //   auto model = models::create("resnet20", {{"in_channels", 1}, {"num_classes", 10}});
 nn::ModulePtr create(const std::string& name, const options::Given& options = {}, const DataInfo& data = {},
                      const std::string& path = "model");

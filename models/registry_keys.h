@@ -1,4 +1,4 @@
-// What the entries of registered models share: keys that follow from the data, and how an entry is made.
+// Shared parts of registered models: options inferred from the data, and construction of an entry.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace tandem::models {
 
-// What follows from the data unless it is given; beside it what else a model is told.
+// Options inferred from the data unless given.
 template <class Of>
 struct Keys : Of {
   std::optional<Index> given_channels, given_classes, given_features, given_height, given_width;
@@ -18,11 +18,11 @@ struct Keys : Of {
 template <class Keys>
 options::Describe<Keys>& add_channels(options::Describe<Keys>& keys) {
   return keys.key("in_channels", of<Keys>(&Keys::given_channels),
-                  "channels of the images; found from the data", size_rule());
+                  "channels of the images; inferred from the data", size_rule());
 }
 template <class Keys>
 options::Describe<Keys>& add_classes(options::Describe<Keys>& keys) {
-  return keys.key("num_classes", of<Keys>(&Keys::given_classes), "scores of the result; found from the data",
+  return keys.key("num_classes", of<Keys>(&Keys::given_classes), "number of classes; inferred from the data",
                   size_rule());
 }
 
@@ -31,7 +31,7 @@ inline Index channels_of(std::optional<Index> given, const DataInfo& data, Index
   return known_or("in_channels", given, actual, fallback, "the data has");
 }
 
-// More scores than classes are allowed: a head kept from other data.
+// More scores than classes are allowed, e.g. a head kept from other data.
 inline Index classes_of(std::optional<Index> given, const DataInfo& data, Index fallback) {
   if (!given) return data.classes > 0 ? data.classes : fallback;
   if (*given < data.classes)
@@ -40,8 +40,8 @@ inline Index classes_of(std::optional<Index> given, const DataInfo& data, Index 
   return *given;
 }
 
-// `make` takes a T and what is known of the data, and gives a shared_ptr to the model: the interface that its
-// class implements is the model's kind.
+// `make` takes a T and the DataInfo, and returns a shared_ptr to the model; the interface of its class
+// determines the model's kind.
 template <class T, class Make>
 ModelInfo model(std::string name, std::string help, options::Describe<T> keys, Make make) {
   using Made = typename std::invoke_result_t<Make&, const T&, const DataInfo&>::element_type;

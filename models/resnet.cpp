@@ -26,7 +26,7 @@ std::shared_ptr<BatchNorm> normalisation(Index channels, bool relu, bool zero_ga
                                      nn::BatchNormLayerOptions{.relu = relu, .zero_gamma = zero_gamma});
 }
 
-// nullptr where the shapes agree already, and for option A.
+// nullptr if the shapes agree already, and for option A.
 std::shared_ptr<nn::Sequential> new_projection(Index in, Index out, const BlockOptions& options) {
   if (options.shortcut == ResNetShortcut::padding || (options.stride == 1 && in == out)) return nullptr;
   auto projection = std::make_shared<nn::Sequential>();
@@ -185,7 +185,7 @@ ResNetLayout resnet_layout(int depth) {
       break;
     default: {
       require(depth >= 8 && depth % 6 == 2, "resnet",
-              "depth {} is of neither family: 18, 34, 50, 101, 152 or 6n+2 (20, 32, 44, 56, 110)", depth);
+              "depth {} is in neither family: 18, 34, 50, 101, 152 or 6n+2 (20, 32, 44, 56, 110)", depth);
       const int blocks = (depth - 2) / 6;
       layout = {
           .blocks = {blocks, blocks, blocks}, .stem = ResNetStem::cifar, .width = 16, .num_classes = 10};

@@ -1,7 +1,7 @@
 // Residual networks (He et al. 2015, arXiv:1512.03385).
 //
-// The ImageNet family 18, 34, 50, 101, 152 with bottlenecks that stride in their 3×3 convolution (v1.5), and
-// the CIFAR family 6n+2 (20, 32, 44, 56, 110). Names of parameters are torchvision's. Convolutions start
+// ImageNet family: 18, 34, 50, 101, 152, with bottlenecks that stride in their 3×3 convolution (v1.5). CIFAR
+// family: 6n+2 (20, 32, 44, 56, 110). Names of parameters are torchvision's. Convolutions start
 // Kaiming-normal (fan out), the classifier as PyTorch's Linear. Input [N,H,W,C], output logits
 // [N,num_classes].
 #pragma once
@@ -22,7 +22,7 @@ enum class ResNetStem : std::uint8_t {
   cifar,     // 3×3 convolution of stride 1
 };
 
-// How the residual branch is matched where shape changes: option B and option A of the paper.
+// Shortcut when the shape changes: option B and option A of the paper.
 enum class ResNetShortcut : std::uint8_t {
   projection,  // 1×1 convolution and batch norm
   padding,     // every second row and column, zero channels on both sides; no parameters
@@ -31,10 +31,10 @@ enum class ResNetShortcut : std::uint8_t {
 struct ResNetOptions {
   Index in_channels = 3;
   Index num_classes = 0;            // 0: 1000 for the ImageNet family, 10 for the CIFAR family
-  Index width = 0;                  // channels of the first stage, doubled by each; 0: 64 or 16
-  bool zero_init_residual = false;  // the last batch norm of a block starts at 0: the block at the identity
+  Index width = 0;                  // channels of the first stage, doubled at each; 0: 64 or 16
+  bool zero_init_residual = false;  // a block's last batch norm starts at 0: the block starts as the identity
   ResNetShortcut shortcut = ResNetShortcut::projection;
-  std::optional<ResNetStem> stem = {};  // the family's own unless given
+  std::optional<ResNetStem> stem = {};  // default: the family's own
 };
 
 // A network by its stages.
@@ -52,11 +52,11 @@ struct BlockOptions {
   ResNetShortcut shortcut = ResNetShortcut::projection;
 };
 
-// What a block adds to its branch: x itself, or x brought to the shape of the branch.
+// Shortcut of a block: x, or x matched to the shape of the residual branch.
 class Shortcut {
  public:
   Shortcut() = default;
-  // `projection` may be nullptr: the identity, or the padded identity where shapes differ.
+  // `projection` may be nullptr: the identity, zero-padded if shapes differ.
   Shortcut(std::shared_ptr<nn::Sequential> projection, Index in_channels, Index out_channels, Index stride);
   Tensor operator()(const Tensor& x) const;
 
@@ -65,7 +65,7 @@ class Shortcut {
   Index in_channels_ = 0, out_channels_ = 0, stride_ = 1;
 };
 
-// Two 3×3 convolutions; `channels` in and out of the branch.
+// Two 3×3 convolutions with `channels` outputs each.
 class BasicBlock final : public nn::Module {
  public:
   static constexpr Index kExpansion = 1;
@@ -93,14 +93,13 @@ class Bottleneck final : public nn::Module {
   Shortcut shortcut_;
 };
 
-// Stem and stages: a network without what it ends in.
+// Stem and stages, without the head.
 class ResNetBody : public nn::Module {
  public:
   std::string describe() const override;
 
  protected:
-  // Options override the layout where they say something. `strides`: of the stages' first blocks; empty: 1,
-  // 2, 2, …
+  // Options that are set override the layout. `strides`: of the stages' first blocks; empty: 1, 2, 2, …
   ResNetBody(const ResNetLayout& layout, const ResNetOptions& options,
              const std::vector<Index>& strides = {});
   Tensor features(const Tensor& x);
@@ -133,7 +132,7 @@ class ResNet final : public ResNetBody {
   std::shared_ptr<nn::Linear> fc_;
 };
 
-// That of a depth of either family. Throws UserError for another one.
+// The layout of a depth in either family. Throws UserError for another depth.
 ResNetLayout resnet_layout(int depth);
 // As resnet_layout.
 std::shared_ptr<ResNet> resnet(int depth, const ResNetOptions& options = {});

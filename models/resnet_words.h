@@ -1,4 +1,4 @@
-// The words of ResNets' options.
+// Names of the enums in ResNet options.
 #pragma once
 
 #include <array>

@@ -13,13 +13,13 @@ namespace {
 
 constexpr nn::LinearOptions kNoBias{.bias = false};
 
-// [1,N·W,Q] → [W,N,Q]: queries of a sentence as if they came one after the other.
+// [1,N·W,Q] → [W,N,Q]: a sentence's queries as if they were steps.
 Tensor side_by_side(const Tensor& rows, Index sentences) {
   const Index width = rows.size(1) / sentences;
   return transpose(reshape(rows, {sentences, width, rows.size(2)}), 0, 1);
 }
 
-// And back: [W,N,C] → [1,N·W,C].
+// The inverse: [W,N,C] → [1,N·W,C].
 Tensor in_rows(const Tensor& x) { return reshape(transpose(x, 0, 1), {1, x.size(0) * x.size(1), x.size(2)}); }
 
 }  // namespace
@@ -44,7 +44,7 @@ SequenceAttention::SequenceAttention(AttentionKind kind, Index queries, Index va
     linear_k_ = add_child("linear_k", std::make_shared<nn::Linear>(values, queries, kNoBias));
   } else {
     require(queries == values, "encoder_decoder",
-            "attention luong_dot multiplies queries of {} numbers with outputs of the encoder of {}; take "
+            "attention luong_dot needs queries and encoder outputs of one size, got {} and {}; use "
             "luong_general",
             queries, values);
   }
@@ -62,7 +62,7 @@ AttentionResult SequenceAttention::run(const Tensor& queries, const SequenceMemo
   const Index sentences = memory.values.size(1), rows = queries.size(1);
   const bool alone = rows == sentences;
   require(alone || (queries.size(0) == 1 && rows % std::max<Index>(sentences, 1) == 0), "encoder_decoder",
-          "{} rows of {} steps cannot be shared out among {} sentences", rows, queries.size(0), sentences);
+          "{} rows of {} steps cannot be divided among {} sentences", rows, queries.size(0), sentences);
   const Tensor asked = alone ? queries : side_by_side(queries, sentences);
   const bool adds = kind_ == AttentionKind::bahdanau || kind_ == AttentionKind::bahdanau_normalised;
   const AttentionResult found = adds ? additive(asked, memory) : multiplicative(asked, memory);

@@ -1,4 +1,4 @@
-// Attention of a decoder on the words that an encoder has read.
+// Attention of a decoder over encoder outputs.
 #pragma once
 
 #include <memory>
@@ -15,24 +15,24 @@ enum class AttentionKind : std::uint8_t {
   luong_dot,            // q·k
 };
 
-// What an encoder has left of N sentences, for a decoder to look at.
+// Encoder outputs of N sentences, prepared for attention.
 struct SequenceMemory {
   Tensor values;   // [S,N,C]
-  Tensor keys;     // [S,N,A]; of luong_dot the values themselves
+  Tensor keys;     // [S,N,A]; with luong_dot the values themselves
   Tensor lengths;  // words of each, i64 [N] in host memory, or absent: all S
 };
 
-// Parameters are called as in NVIDIA's GNMT v2: linear_q.weight, linear_k.weight, linear_att,
-// normalize_scalar, normalize_bias, as far as the kind has them.
+// Parameters are named as in NVIDIA's GNMT v2, depending on the kind: linear_q.weight, linear_k.weight,
+// linear_att, normalize_scalar, normalize_bias.
 class SequenceAttention final : public nn::Module {
  public:
-  // A is `units`. Throws UserError where luong_dot has values of another size than the queries.
+  // A is `units`. Throws UserError if luong_dot's values and queries differ in size.
   SequenceAttention(AttentionKind kind, Index queries, Index values, Index units);
 
-  // Once for all queries.
+  // Computed once for all queries.
   SequenceMemory memory(const Tensor& values, const Tensor& lengths);
-  // Queries [T,N·W,Q], T or W being 1: those of a sentence side by side → context [T,N·W,C] and weights
-  // [T,N·W,S]. The memory is not copied for each of the W.
+  // Queries [T,N·W,Q] (T or W is 1; a sentence's W rows are adjacent) → context [T,N·W,C] and weights
+  // [T,N·W,S]. The memory is not copied W times.
   AttentionResult operator()(const Tensor& queries, const SequenceMemory& memory);
   std::string describe() const override;
 

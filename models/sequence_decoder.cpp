@@ -10,7 +10,7 @@
 
 namespace tandem::models {
 
-// Cells, and the question that their output asks.
+// Cells, and the attention queried by their output.
 class SequenceDecoder::AttentiveLayer final : public nn::Module {
  public:
   struct Answer {
@@ -42,12 +42,13 @@ class SequenceDecoder::AttentiveLayer final : public nn::Module {
 SequenceDecoder::SequenceDecoder(std::shared_ptr<nn::Embedding> embedder,
                                  const SequenceDecoderOptions& options)
     : options_(options), embedder_(add_child("embedder", std::move(embedder))) {
-  require(options.layers > 1, "encoder_decoder",
-          "a decoder has at least 2 layers, for the first one asks and the others read what comes back; got "
-          "{}",
-          options.layers);
+  require(
+      options.layers > 1, "encoder_decoder",
+      "a decoder needs at least 2 layers: the first one queries attention, the others read the context; got "
+      "{}",
+      options.layers);
   require(!options.tied || options.units == options.embedding, "encoder_decoder",
-          "tied weights need as many units ({}) as the embedding has numbers ({})", options.units,
+          "tied weights need equal numbers of units ({}) and of embedding features ({})", options.units,
           options.embedding);
   first_ = add_child("att_rnn", std::make_shared<AttentiveLayer>(options));
   for (Index layer = 1; layer < options.layers; ++layer)

@@ -10,7 +10,7 @@ namespace tandem::models {
 SequenceEncoder::SequenceEncoder(std::shared_ptr<nn::Embedding> embedder,
                                  const SequenceEncoderOptions& options)
     : options_(options), embedder_(add_child("embedder", std::move(embedder))) {
-  require(options.layers > 0, "encoder_decoder", "an encoder has layers, got {}", options.layers);
+  require(options.layers > 0, "encoder_decoder", "an encoder needs layers, got {}", options.layers);
   Index inputs = options.embedding;
   for (Index layer = 0; layer < options.layers; ++layer) {
     layers_.push_back(std::make_shared<nn::Recurrent>(

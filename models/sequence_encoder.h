@@ -1,4 +1,4 @@
-// The reading half of an encoder–decoder: what every word of a sentence means among the others.
+// SequenceEncoder: the encoder of an encoder–decoder.
 #pragma once
 
 #include <memory>
@@ -11,12 +11,12 @@ namespace tandem::models {
 
 struct SequenceEncoderOptions {
   Index embedding = 1024, units = 1024, layers = 4;
-  double dropout = 0.2;  // of what goes into each layer
+  double dropout = 0.2;  // on the input of each layer
   bool recompute = false;
 };
 
-// Words [S,N] → [S,N,outputs()]: a layer of LSTM cells in both directions and others above it, from the third
-// on with a residual connection. Parameters are called as in NVIDIA's GNMT v2: embedder.weight,
+// Words [S,N] → [S,N,outputs()]: a bidirectional LSTM layer and unidirectional ones above it, from the third
+// on with a residual connection. Parameters are named as in NVIDIA's GNMT v2: embedder.weight,
 // rnn_layers.0.weight_ih_l0 and …_reverse, rnn_layers.1.weight_ih_l0, …
 class SequenceEncoder final : public nn::Module {
  public:
@@ -24,14 +24,14 @@ class SequenceEncoder final : public nn::Module {
   SequenceEncoder(std::shared_ptr<nn::Embedding> embedder, const SequenceEncoderOptions& options);
 
   using Module::operator();
-  // All of the words.
+  // Uses all words.
   Tensor forward(const Tensor& words) override;
-  // `lengths`: words of each sentence, i64 [N] in host memory, or absent. What comes behind may be any word;
-  // it takes no part and gives zeros.
+  // `lengths`: words of each sentence, i64 [N] in host memory, or absent. Words beyond a length are ignored;
+  // their outputs are zero.
   Tensor operator()(const Tensor& words, const Tensor& lengths);
   std::string describe() const override;
 
-  // Of a single layer twice the units, else as many.
+  // Twice the units for a single layer, else the units.
   Index outputs() const;
 
  private:

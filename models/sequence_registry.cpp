@@ -39,36 +39,36 @@ Rule dropout_rule() {
 ModelInfo language_model_info() {
   using Keys = LanguageModelKeys;
   Describe<Keys> keys;
-  keys.key("vocabulary", &Keys::given_vocabulary, "words; found from the data", size_rule())
-      .key("embedding", of<Keys>(&Keys::embedding), "numbers that stand for a word", size_rule())
-      .key("units", of<Keys>(&Keys::units), "of each layer of cells", size_rule())
-      .key("num_layers", of<Keys>(&Keys::layers), "of cells, one above the other", {.min = 1, .max = 64})
-      .key("cell", of<Keys>(&Keys::cell), "what the layers are made of")
-      .key("projection", of<Keys>(&Keys::projection), "outputs of a layer of lstm; 0: as many as units",
+  keys.key("vocabulary", &Keys::given_vocabulary, "number of words; inferred from the data", size_rule())
+      .key("embedding", of<Keys>(&Keys::embedding), "embedding size", size_rule())
+      .key("units", of<Keys>(&Keys::units), "units of each recurrent layer", size_rule())
+      .key("num_layers", of<Keys>(&Keys::layers), "number of stacked recurrent layers", {.min = 1, .max = 64})
+      .key("cell", of<Keys>(&Keys::cell), "cell type")
+      .key("projection", of<Keys>(&Keys::projection), "outputs of an lstm layer; 0: units",
            {.min = 0, .max = kMaxExtent})
       .key("dropout", of<Keys>(&Keys::dropout),
-           "probability of a zero in what goes into the cells, from layer to layer, and out",
-           probability_rule())
-      .key("tied", of<Keys>(&Keys::tied), "the output's weights are the table of the embedding")
+           "dropout probability on the input, between layers and on the output", probability_rule())
+      .key("tied", of<Keys>(&Keys::tied), "tie the output weights to the embedding table")
       .key("init", of<Keys>(&Keys::init),
-           "above 0: weights start uniform between -init and init, biases at 0; 0: each layer as in PyTorch",
+           "above 0: weights start uniform in [-init, init], biases at 0; 0: each layer as in PyTorch",
            {.min = 0.0})
       .key("recompute", of<Keys>(&Keys::recompute),
-           "keep every 16th state for the backward pass and compute the gates anew: less memory, more work")
-      .key("softmax", &Keys::given_softmax, "how the output gives probabilities of words")
+           "keep every 16th state for backward and recompute the gates: less memory, more time")
+      .key("softmax", &Keys::given_softmax, "softmax over words")
       .key("last_units", of<Keys>(&Keys::last_units),
-           "of the last layer, as tied weights want as many as the embedding has; 0: as many as units",
+           "units of the last layer; tied weights need the embedding size; 0: units",
            {.min = 0, .max = kMaxExtent})
-      .key("input_dropout", of<Keys>(&Keys::input_dropout),
-           "probability of a zero in what goes into the cells; auto: dropout", dropout_rule())
+      .key("input_dropout", of<Keys>(&Keys::input_dropout), "dropout probability on the input; auto: dropout",
+           dropout_rule())
       .key("output_dropout", of<Keys>(&Keys::output_dropout),
-           "probability of a zero in what comes out of the cells; auto: dropout", dropout_rule())
+           "dropout probability on the output; auto: dropout", dropout_rule())
       .key("locked_dropout", of<Keys>(&Keys::locked_dropout),
-           "what is dropped is dropped at every step of a batch (variational dropout)")
+           "use one dropout mask for all steps of a batch (variational dropout)")
       .key("word_dropout", of<Keys>(&Keys::word_dropout),
-           "probability that a word of the vocabulary reads as zeros in all of a batch", probability_rule())
+           "probability that a word of the vocabulary is replaced by zeros in the whole batch",
+           probability_rule())
       .key("weight_dropout", of<Keys>(&Keys::weight_dropout),
-           "probability of a zero in the weights of what recurs, the same at every step (DropConnect)",
+           "dropout probability of recurrent weights, with one mask for all steps (DropConnect)",
            probability_rule());
   return model("language_model", "recurrent language model, for the task language", keys,
                [](const Keys& o, const DataInfo& data) {
@@ -87,23 +87,22 @@ struct TextClassifierKeys : Keys<TextClassifierOptions> {
 ModelInfo text_classifier_info() {
   using Own = TextClassifierKeys;
   Describe<Own> keys;
-  keys.key("vocabulary", &Own::given_vocabulary, "words; found from the data", size_rule());
+  keys.key("vocabulary", &Own::given_vocabulary, "number of words; inferred from the data", size_rule());
   add_classes(keys)
-      .key("embedding", of<Own>(&Own::embedding), "numbers that stand for a word", size_rule())
-      .key("units", of<Own>(&Own::units), "of each layer of cells in one direction", size_rule())
-      .key("num_layers", of<Own>(&Own::layers), "of cells, one above the other", {.min = 1, .max = 64})
-      .key("cell", of<Own>(&Own::cell), "what the layers are made of")
-      .key("bidirectional", of<Own>(&Own::bidirectional), "texts are read backwards, too")
+      .key("embedding", of<Own>(&Own::embedding), "embedding size", size_rule())
+      .key("units", of<Own>(&Own::units), "units of each recurrent layer in one direction", size_rule())
+      .key("num_layers", of<Own>(&Own::layers), "number of stacked recurrent layers", {.min = 1, .max = 64})
+      .key("cell", of<Own>(&Own::cell), "cell type")
+      .key("bidirectional", of<Own>(&Own::bidirectional), "read texts in both directions")
       .key("pooling", of<Own>(&Own::pooling),
-           "what stands for a text: the mean of the outputs over its words, or the states after the last one")
+           "pooling of a text: mean of the outputs over its words, or last: the states after the last word")
       .key("dropout", of<Own>(&Own::dropout),
-           "probability of a zero in what goes into the cells, from layer to layer, and into the last layer",
+           "dropout probability on the input, between layers, and before the linear layer",
            probability_rule())
       .key("init", of<Own>(&Own::init),
-           "above 0: the table of words starts uniform between -init and init; 0: normal, as in PyTorch",
-           {.min = 0.0})
+           "above 0: the embedding starts uniform in [-init, init]; 0: normal, as in PyTorch", {.min = 0.0})
       .key("recompute", of<Own>(&Own::recompute),
-           "keep every 16th state for the backward pass and compute the gates anew: less memory, more work");
+           "keep every 16th state for backward and recompute the gates: less memory, more time");
   return model("text_classifier", "recurrent classifier of texts, for the task text_classification", keys,
                [](const Own& o, const DataInfo& data) {
                  TextClassifierOptions options = o;
@@ -134,26 +133,28 @@ std::shared_ptr<EncoderDecoder> make_encoder_decoder(const EncoderDecoderKeys& k
 ModelInfo encoder_decoder_info() {
   using Keys = EncoderDecoderKeys;
   Describe<Keys> keys;
-  keys.key("source_words", &Keys::given_source_words, "words to read; found from the data", size_rule())
-      .key("target_words", &Keys::given_target_words, "words to write; found from the data", size_rule())
-      .key("embedding", of<Keys>(&Keys::embedding), "numbers that stand for a word", size_rule())
-      .key("units", of<Keys>(&Keys::units), "of each layer of cells, and of attention", size_rule())
+  keys.key("source_words", &Keys::given_source_words, "source vocabulary size; inferred from the data",
+           size_rule())
+      .key("target_words", &Keys::given_target_words, "target vocabulary size; inferred from the data",
+           size_rule())
+      .key("embedding", of<Keys>(&Keys::embedding), "embedding size", size_rule())
+      .key("units", of<Keys>(&Keys::units), "units of each recurrent layer, and of attention", size_rule())
       .key("encoder_layers", of<Keys>(&Keys::encoder_layers),
-           "the first reads in both directions; from the third on with residual connections",
+           "number of encoder layers: the first is bidirectional; residual connections from the third on",
            {.min = 1, .max = 64})
       .key("decoder_layers", of<Keys>(&Keys::decoder_layers),
-           "the first one's output asks the encoder; from the third on with residual connections",
+           "number of decoder layers: the first queries attention; residual connections from the third on",
            {.min = 2, .max = 64})
-      .key("attention", of<Keys>(&Keys::attention), "how well a word of the source answers")
-      .key("dropout", of<Keys>(&Keys::dropout), "probability of a zero in what goes into each layer",
+      .key("attention", of<Keys>(&Keys::attention), "score function of attention")
+      .key("dropout", of<Keys>(&Keys::dropout), "dropout probability on the input of each layer",
            probability_rule())
       .key("shared", &Keys::given_shared,
-           "one table for the words of both sides; unless given, where the data has one codec for both")
-      .key("tied", of<Keys>(&Keys::tied), "the output's weights are the table of the words to write")
+           "share one embedding table; default: if the data has one codec for both sides")
+      .key("tied", of<Keys>(&Keys::tied), "tie the output weights to the target embedding")
       .key("init", of<Keys>(&Keys::init),
-           "above 0: weights start uniform between -init and init; 0: each layer as in PyTorch", {.min = 0.0})
+           "above 0: weights start uniform in [-init, init]; 0: each layer as in PyTorch", {.min = 0.0})
       .key("recompute", of<Keys>(&Keys::recompute),
-           "keep every 16th state for the backward pass and compute the gates anew: less memory, more work");
+           "keep every 16th state for backward and recompute the gates: less memory, more time");
   return model("encoder_decoder", "LSTM encoder and decoder with attention, for the task translation", keys,
                make_encoder_decoder);
 }

@@ -1,4 +1,4 @@
-// Registered models of sequences: "language_model", "text_classifier", "encoder_decoder".
+// Registered sequence models: "language_model", "text_classifier", "encoder_decoder".
 #pragma once
 
 #include <vector>

@@ -19,10 +19,10 @@ namespace tandem::models {
 namespace {
 
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();
-// Of what an anchor's side is multiplied by (torchvision); models/box_suppression.cpp has the same one.
+// Upper bound on the factor of an anchor's side (torchvision), as in models/box_suppression.cpp.
 const double kMostLogarithm = std::log(1000.0 / 16.0);
 
-// Two columns of the anchors [A,4], from `first` on.
+// Columns `first` and `first` + 1 of the anchors [A,4].
 Tensor columns(const SsdOptions& options, std::size_t first) {
   const std::vector<float> all = options.anchors.boxes(options.clip).to_vector<float>();
   std::vector<float> two;
@@ -43,8 +43,8 @@ Ssd::Ssd(std::shared_ptr<DetectorBody> body, const SsdOptions& options)
       anchors_(add_constant("anchors", options_.anchors.boxes(options_.clip))),
       centres_(add_constant("anchor_centres", columns(options_, 0))),
       sizes_(add_constant("anchor_sizes", columns(options_, 2))) {
-  require(options_.num_classes >= 2, "ssd", "num_classes counts the background, so it is 2 at least, got {}",
-          options_.num_classes);
+  require(options_.num_classes >= 2, "ssd",
+          "num_classes includes the background and must be at least 2, got {}", options_.num_classes);
   const std::vector<Index> channels = body_->channels();
   require(channels.size() == options_.anchors.levels.size(), "ssd",
           "the body has {} maps, the anchors have {} levels", channels.size(),
@@ -83,7 +83,7 @@ std::vector<std::vector<FoundBox>> Ssd::decode(const TensorList& outputs, const 
 
 Index Ssd::loss_terms(const Tensor& boxes, const MultiboxOptions& options) const {
   const NoGrad no_grad;
-  // Anchors on the host have the same bits, and the model's may lie on a device.
+  // Uses anchors on the host, which have the same bits; the model's may be on a device.
   const Tensor labels = match_boxes(fixed_anchors(), boxes, options.match()).label;
   const std::span<const std::int32_t> all(labels.data<std::int32_t>(),
                                           static_cast<std::size_t>(labels.numel()));

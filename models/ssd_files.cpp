@@ -1,4 +1,4 @@
-// What other programs call the weights of a detector, and how they order them.
+// Names and layouts of detector weights in other programs' files.
 #include <charconv>
 
 #include "core/error.h"
@@ -8,8 +8,8 @@ namespace tandem::models {
 
 namespace {
 
-// Of output channels: number k of anchor a is channel k·A+a there, a·K+k here (A anchors of a cell, K numbers
-// of each).
+// Rows of output channels: value k of anchor a is channel k·A+a in the file and a·K+k here (A anchors per
+// cell, K values each).
 std::vector<Index> rows_by_anchor(Index channels, Index anchors) {
   std::vector<Index> rows;
   const Index numbers = channels / anchors;
@@ -18,7 +18,7 @@ std::vector<Index> rows_by_anchor(Index channels, Index anchors) {
   return rows;
 }
 
-// "conf.3.weight" → head.…module_list.3.weight, with its rows.
+// Maps "conf.3.weight" to head.…module_list.3.weight, with its rows.
 std::optional<ForeignTensor> nvidia_head(const safetensors::Entry& entry, const AnchorGrid& grid) {
   const bool classes = entry.name.starts_with("conf."), boxes = entry.name.starts_with("loc.");
   if ((!classes && !boxes) || entry.extents.empty()) return std::nullopt;

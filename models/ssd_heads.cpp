@@ -10,11 +10,11 @@ namespace tandem::models {
 
 namespace {
 
-// Of kernels that work on panels of channels (core/cpu/conv_panels.h), and of tensor cores.
+// For kernels that work on panels of channels (core/cpu/conv_panels.h), and for tensor cores.
 constexpr Index kWholeChannels = 16;
 
-// The channels of a map's convolution that are one head's: the weights of a 3×3 convolution, and what is made
-// of its outputs.
+// One head's channels of a map's convolution: the weights of a 3×3 convolution, and the reshaping of its
+// outputs.
 class HeadChannels final : public nn::Module {
  public:
   HeadChannels(Index in, Index anchors, Index values) : values_(values) {
@@ -42,15 +42,15 @@ class HeadChannels final : public nn::Module {
   Parameter weight_, bias_;
 };
 
-// With so many zeros behind, along the first axis.
+// Appends `rest` zeros along the first axis.
 Tensor filled_up(const Tensor& x, Index rest) {
   std::vector<Index> none(static_cast<std::size_t>(x.rank())), after = none;
   after[0] = rest;
   return rest == 0 ? x : pad(x, none, after);
 }
 
-// Both 3×3 convolutions of a map as one, which reads it once: its channels are theirs, then zeros up to a
-// whole number of panels, since 4·81 is none.
+// Runs both 3×3 convolutions of a map as one, which reads it once: channels of both, then zeros up to a whole
+// number of panels, since 4·81 is not.
 std::array<Tensor, 2> convolve_together(const Tensor& map, const HeadChannels& a, const HeadChannels& b) {
   const Tensor weights[] = {a.weight(), b.weight()}, biases[] = {a.bias(), b.bias()};
   const Index first = weights[0].size(0), second = weights[1].size(0);
@@ -63,7 +63,7 @@ std::array<Tensor, 2> convolve_together(const Tensor& map, const HeadChannels& a
 
 }  // namespace
 
-// What every anchor gets so many numbers from.
+// Head that computes a fixed number of values per anchor.
 class SsdHeads::Head final : public nn::Module {
  public:
   Head(const std::vector<Index>& channels, const AnchorGrid& anchors, Index values) : values_(values) {

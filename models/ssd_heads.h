@@ -1,5 +1,4 @@
-// The heads of SSD: a 3×3 convolution on each map gives scores, another one codes. A map is read once, by one
-// convolution with the channels of both.
+// Heads of SSD: a 3×3 convolution on each map for scores and one for codes, run as one convolution.
 #pragma once
 
 #include <memory>
@@ -16,7 +15,7 @@ class SsdHeads final : public nn::Module {
   // `channels` of the maps, one for each level of the anchors.
   SsdHeads(const std::vector<Index>& channels, const AnchorGrid& anchors, Index classes);
 
-  // Maps [N,H,W,C] → logits [N,A,classes] and codes [N,A,4], of a cell's anchors one after the other.
+  // Maps [N,H,W,C] → logits [N,A,classes] and codes [N,A,4], anchor by anchor within a cell.
   TensorList forward_outputs(const TensorList& maps) override;
   std::string describe() const override { return "SsdHeads"; }
 

@@ -14,7 +14,7 @@ constexpr MobileNorm kLiteNorm{.eps = 1e-3, .momentum = 0.03};
 constexpr double kLiteDeviation = 0.03;
 constexpr auto kRelu6 = MobileActivation::relu6;
 
-// Filters only: batch norms start as they are.
+// Initialises filters only, not batch norms.
 void start_normal(const nn::Module& module) {
   for (const Parameter& parameter : module.parameters()) {
     if (parameter.value().rank() == 4) nn::init::normal(parameter.value(), 0.0, kLiteDeviation);
@@ -33,7 +33,7 @@ std::shared_ptr<nn::Sequential> lite_extra(Index in, Index out) {
   return block;
 }
 
-// The network in two parts; the layers of the block that is cut keep their places in it as names.
+// The network in two parts; the layers of the divided block keep their positions as names.
 std::vector<std::shared_ptr<nn::Sequential>> mobilenet_parts() {
   const auto blocks = mobilenet_v3_large(true);
   auto before = std::make_shared<nn::Sequential>(), after = std::make_shared<nn::Sequential>();
@@ -51,7 +51,7 @@ std::vector<std::shared_ptr<nn::Sequential>> mobilenet_parts() {
   return {before, after};
 }
 
-// Of one map.
+// Predictor for one map.
 std::shared_ptr<nn::Sequential> lite_predictor(Index in, Index out) {
   auto layers = std::make_shared<nn::Sequential>();
   layers->add(
@@ -63,7 +63,7 @@ std::shared_ptr<nn::Sequential> lite_predictor(Index in, Index out) {
 
 }  // namespace
 
-// What every anchor gets so many numbers from.
+// Head that computes a fixed number of values per anchor.
 class LiteHeads::Head final : public nn::Module {
  public:
   Head(const std::vector<Index>& channels, const AnchorGrid& anchors, Index values) : values_(values) {

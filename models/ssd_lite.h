@@ -1,6 +1,6 @@
 // SSDLite (Sandler et al. 2018, "MobileNetV2: Inverted Residuals and Linear Bottlenecks", section 6.2): SSD
-// whose 3×3 convolutions are depthwise ones with 1×1 convolutions behind them. Names, and what weights start
-// as, are torchvision's: normal of deviation 0.03, biases at 0.
+// with each 3×3 convolution replaced by a depthwise and a 1×1 convolution. Names and initialisation are
+// torchvision's: normal of deviation 0.03, biases at 0.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ class LiteHeads final : public nn::Module {
   // `channels` of the maps, one for each level of the anchors.
   LiteHeads(const std::vector<Index>& channels, const AnchorGrid& anchors, Index classes);
 
-  // Maps [N,H,W,C] → logits [N,A,classes] and codes [N,A,4], of a cell's anchors one after the other.
+  // Maps [N,H,W,C] → logits [N,A,classes] and codes [N,A,4], anchor by anchor within a cell.
   TensorList forward_outputs(const TensorList& maps) override;
   std::string describe() const override { return "LiteHeads"; }
 
@@ -27,9 +27,9 @@ class LiteHeads final : public nn::Module {
   std::shared_ptr<Head> classes_, boxes_;
 };
 
-// MobileNetV3-Large with the reduced tail. Its first map is what the last block that strides expands to, 1/16
-// of the image, the second the network's end, 1/32; then four extras, each half as large: 1×1 to half the
-// channels, depthwise 3×3 of stride 2, 1×1, with batch norm and ReLU6 each.
+// MobileNetV3-Large with the reduced tail. The first map is the expansion in the last strided block, 1/16 of
+// the image; the second is the network's end, 1/32; then four extra layers, each half as large: 1×1 to half
+// the channels, depthwise 3×3 of stride 2, 1×1, with batch norm and ReLU6 each.
 class MobileNetDetectorBody final : public DetectorBody {
  public:
   MobileNetDetectorBody();
@@ -38,7 +38,7 @@ class MobileNetDetectorBody final : public DetectorBody {
   std::string describe() const override { return "MobileNetDetectorBody"; }
 
  private:
-  std::vector<std::shared_ptr<nn::Sequential>> parts_;  // after each comes a map
+  std::vector<std::shared_ptr<nn::Sequential>> parts_;  // each gives a map
   std::vector<Index> channels_;
 };
 

@@ -4,7 +4,7 @@
 
 namespace tandem::models {
 
-// The first three stages, the third one without halving.
+// The first three stages, the third without halving.
 class ResNetDetectorBody::Trunk final : public ResNetBody {
  public:
   explicit Trunk(ResNetLayout layout) : ResNetBody(first_three(layout), {}, {1, 2, 1}) {}
@@ -20,7 +20,7 @@ class ResNetDetectorBody::Trunk final : public ResNetBody {
 
 namespace {
 
-// "0", "1", "3", "4": convolutions and norms; ReLU is a layer of its own only where there is no norm.
+// Children "0", "1", "3", "4": convolutions and norms; a separate ReLU only without norm.
 std::shared_ptr<nn::Sequential> additional_block(Index in, const ExtraLayer& layer, bool norm) {
   auto block = std::make_shared<nn::Sequential>();
   const auto add = [&](int place, Index from, Index to, Index kernel, Index stride, Index padding) {

@@ -22,8 +22,8 @@ std::shared_ptr<nn::Conv2d> vgg_convolution(Index in, Index out, Index kernel,
   return std::make_shared<nn::Conv2d>(in, out, kernel, options);
 }
 
-// VGG-16's own 3×3 convolutions with ReLU behind each, at two places each from `place` on. They start as
-// torchvision's do: by Xavier's rule a signal would lose half of its variance in each of the 13.
+// VGG-16's 3×3 convolutions with ReLU, two positions each, from `place` on. Initialisation is torchvision's:
+// with Xavier a signal would lose half of its variance in each of the 13.
 int add_convolutions(nn::Sequential& to, int place, Index in, Index out, int count) {
   for (int i = 0; i < count; ++i, place += 2) {
     to.add(std::to_string(place),
@@ -37,14 +37,14 @@ int add_convolutions(nn::Sequential& to, int place, Index in, Index out, int cou
 
 std::shared_ptr<nn::MaxPool2d> halving() { return std::make_shared<nn::MaxPool2d>(Index{2}); }
 
-// To even extents, by zeros behind, which a maximum of what is not negative does not see: pooling that rounds
-// up.
+// Pads to even extents with zeros, which do not affect the maximum of non-negative values: pooling that
+// rounds up.
 Tensor evened(const Tensor& x) {
   const Index rows = x.size(1) % 2, columns = x.size(2) % 2;
   return rows + columns == 0 ? x : pad(x, {0, 0, 0, 0}, {0, rows, columns, 0});
 }
 
-// conv5 and the two fully connected layers, which have become convolutions.
+// conv5 and the two fully connected layers converted to convolutions.
 std::shared_ptr<nn::Sequential> conv5_to_fc7() {
   auto fc = std::make_shared<nn::Sequential>();
   fc->add(
@@ -104,7 +104,7 @@ VggDetectorBody::VggDetectorBody(const std::vector<ExtraLayer>& extra) : channel
 
 ForeignNames VggDetectorBody::classifier_names(const safetensors::File& file) const {
   if (!file.find("features.0.weight")) return {};
-  // What stands behind conv4_3 here stands behind its pooling.
+  // The layers after conv4_3 here come after its pooling.
   return under({{"features.24.", "extra.0.1."},
                 {"features.26.", "extra.0.3."},
                 {"features.28.", "extra.0.5."},
@@ -112,7 +112,7 @@ ForeignNames VggDetectorBody::classifier_names(const safetensors::File& file) co
 }
 
 TensorList VggDetectorBody::maps(const Tensor& images) {
-  // The third pooling, at place 16, rounds up.
+  // The third pooling, at position 16, rounds up.
   Tensor x = images;
   for (const auto& [name, layer] : features_->children()) {
     if (name == "17") x = max_pool2d(evened(x), {});

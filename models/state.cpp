@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kRows = 1;  // axis
 
-// [N]: 0 where all values of the row are finite, else NaN.
+// [N]: 0 for rows with only finite values, else NaN.
 Tensor faults_of_rows(const Tensor& value) {
   Axes others;
   for (int axis = 0; axis < value.rank(); ++axis)
@@ -24,7 +24,7 @@ Tensor faults_of_rows(const Tensor& value) {
   return sum(cast(value, wide_of(value.dtype())) * 0.0, others);
 }
 
-// Of a value that has so many rows.
+// Shape that broadcasts one number per row over the value.
 Shape one_for_each_row(const Tensor& value) {
   Shape shape = value.shape();
   for (int axis = 0; axis < value.rank(); ++axis)

@@ -1,5 +1,5 @@
-// State: named tensors that a model passes from one call to the next: the cells of a recurrent network, the
-// cached keys and values of attention.
+// State: named tensors that a model passes from one call to the next, such as recurrent states or cached keys
+// and values of attention.
 #pragma once
 
 #include <span>
@@ -11,8 +11,9 @@
 
 namespace tandem::models {
 
-// The batch is axis 1 of every tensor, as in the states [L,N,H] of recurrent layers; rows of it are selected,
-// joined and divided. The other extents are the model's, and may grow from call to call: a cache [L,N,T,D].
+// Axis 1 of every tensor is the batch, as in the states [L,N,H] of recurrent layers; its rows can be
+// selected, joined and divided. The other extents are the model's, and may grow between calls: a cache
+// [L,N,T,D].
 class State {
  public:
   struct Field {
@@ -20,23 +21,23 @@ class State {
     Tensor value;
   };
 
-  // An absent tensor when there is none of that name.
+  // An absent tensor if there is none of that name.
   Tensor find(std::string_view name) const;
-  // Replaces the tensor of that name, or adds it.
+  // Adds or replaces the tensor of that name.
   void set(std::string_view name, const Tensor& value);
 
   std::span<const Field> fields() const { return fields_; }
   bool empty() const { return fields_.empty(); }
 
-  // Rows in the order of `rows`, i64 [K] on the state's device; a row may be taken several times.
+  // Rows in the order of `rows`, i64 [K] on the state's device; repeats are allowed.
   State select(const Tensor& rows) const;
-  // For the next piece of a stream: without gradients, and with zeros in every row that has a value which is
-  // not finite, so that one overflow does not spoil the rest of its stream. Integer tensors stay.
+  // The state for the next chunk of a stream: detached, with rows that have a non-finite value set to zero,
+  // so that one overflow does not spoil the rest of its stream. Integer tensors are unchanged.
   State carried() const;
 
   // The inverse of divided(); parts without rows are empty. Throws InternalError when names differ.
   static State joined(std::span<const State> parts);
-  // As evenly as datasets::ShardSpec divides a batch.
+  // As even as datasets::ShardSpec divides a batch.
   std::vector<State> divided(Index parts) const;
 
  private:

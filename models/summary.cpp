@@ -61,7 +61,7 @@ class Counter final : public OpObserver, public nn::ModuleObserver {
     layer.outputs = outputs[0].size(-1) / groups;
   }
 
-  // Of several outputs the shape is that of the first.
+  // For several outputs, the shape of the first.
   void count(std::span<const Tensor> outputs) {
     if (LayerSummary* layer = running_.back(); layer && !outputs.empty()) {
       layer->output = outputs[0].shape();
@@ -81,7 +81,7 @@ class Counter final : public OpObserver, public nn::ModuleObserver {
   std::int64_t traffic_ = 0;
 };
 
-// The least time of every op over the passes it watched, which run the same ops in the same order.
+// Minimum time of every op over several identical passes.
 class Timer final : public OpObserver, public nn::ModuleObserver {
  public:
   explicit Timer(nn::Module& model) {
@@ -99,7 +99,7 @@ class Timer final : public OpObserver, public nn::ModuleObserver {
                      std::span<const Tensor> outputs) override {
     const double seconds = std::chrono::duration<double>(Clock::now() - starts_.back()).count();
     starts_.pop_back();
-    if (!starts_.empty()) return;  // a part of another op
+    if (!starts_.empty()) return;  // nested in another op
     if (next_ == times.size())
       times.push_back({.layer = running_.empty() ? "" : *running_.back(),
                        .op = &info,
@@ -112,7 +112,7 @@ class Timer final : public OpObserver, public nn::ModuleObserver {
  private:
   std::unordered_map<const nn::Module*, std::string> paths_;
   std::vector<const std::string*> running_;
-  std::vector<Clock::time_point> starts_;  // of ops under way
+  std::vector<Clock::time_point> starts_;  // of running ops
   std::size_t next_ = 0;
 };
 
@@ -144,7 +144,7 @@ std::int64_t live_activations(Device device) {
   return static_cast<std::int64_t>(figures.live_by_kind[static_cast<int>(MemoryKind::activations)]);
 }
 
-// Puts statistics and counters back as they were.
+// Restores statistics and counters.
 class StatisticsGuard {
  public:
   explicit StatisticsGuard(nn::Module& model) : model_(model), mode_(model, true) {
@@ -170,13 +170,13 @@ class StatisticsGuard {
   std::vector<std::int64_t> counts_;
 };
 
-// Modules with ports take further inputs there, which a summary has none of.
+// Modules with ports get only this input; summaries have no others.
 TensorList outputs_of(nn::Module& model, const Tensor& x) {
   if (dynamic_cast<const nn::Ports*>(&model)) return {model(x)};
   return model.all_outputs({x});
 }
 
-// Of a pass that has run before: descriptors are made and filters packed.
+// After a warm-up pass, which makes descriptors and packs filters.
 std::vector<OpTime> time_ops(nn::Module& model, const Tensor& x) {
   constexpr int kPasses = 5;
   Timer timer(model);

@@ -15,14 +15,14 @@ namespace {
 
 constexpr const char* kTextClassifier = "text_classifier";
 
-// [T,N,C] → [N,C]. Beyond a text's words the outputs of cells are 0.
+// [T,N,C] → [N,C]. Outputs beyond a text's length are 0.
 Tensor mean_of(const Tensor& y, const Tensor& lengths) {
   if (!lengths.defined()) return mean(y, {0});
   const Tensor words = cast(lengths.to(y.device()), DType::f32);
   return transpose(transpose(sum(y, {0}), 0, 1) / words, 0, 1);
 }
 
-// [L·D,N,H] → [N,D·H], of the last layer.
+// [L·D,N,H] → [N,D·H] of the last layer.
 Tensor last_of(const Tensor& states, Index directions) {
   TensorList last;
   for (Index i = states.size(0) - directions; i < states.size(0); ++i)

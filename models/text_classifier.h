@@ -1,5 +1,4 @@
-// Recurrent classifiers of texts: the words of a text through layers of cells, what they make of it through a
-// linear layer.
+// Recurrent text classifier: embedding, recurrent layers, pooling, linear layer.
 #pragma once
 
 #include "models/text_encoder.h"
@@ -11,8 +10,8 @@
 
 namespace tandem::models {
 
-// What stands for a text: the mean of the last layer's outputs over its words, or its states after the last
-// word, in both directions.
+// Pooling of a text: the mean of the last layer's outputs over its words, or its states after the last word,
+// in both directions.
 enum class TextPooling : std::uint8_t { mean, last };
 
 struct TextClassifierOptions {
@@ -21,19 +20,19 @@ struct TextClassifierOptions {
   RnnCell cell = RnnCell::lstm;
   bool bidirectional = true;
   TextPooling pooling = TextPooling::mean;
-  double dropout = 0.3;  // of what goes into the cells, from layer to layer, and into the linear layer
-  double init = 0.0;     // above 0: rows of the embedding start uniform in ±init; 0: normal(0, 1)
+  double dropout = 0.3;  // on the input, between layers, and before the linear layer
+  double init = 0.0;     // above 0: the embedding starts uniform in ±init; 0: normal(0, 1)
   bool recompute = false;
 };
 
-// Parameters: embedding.weight, rnn.weight_ih_l0, …, classifier.weight, classifier.bias. By its ports it
-// takes "words" i64 [T,N], each text's at the front, and "lengths" i64 [N], and gives "logits" [N,classes].
+// Parameters: embedding.weight, rnn.weight_ih_l0, …, classifier.weight, classifier.bias. Ports: inputs
+// "words" i64 [T,N], padded at the end, and "lengths" i64 [N]; output "logits" [N,classes].
 class TextClassifier final : public TextEncoder, public nn::Ports, public HasWordTables {
  public:
   // Throws UserError for sizes below 1.
   explicit TextClassifier(const TextClassifierOptions& options);
 
-  // Throws UserError for other lengths than i64 in host memory, and for a text without words.
+  // Throws UserError unless lengths are i64 in host memory, and for an empty text.
   Tensor encode(const Tensor& words, const Tensor& lengths) override;
   Tensor scores(const Tensor& encoded) override;
   Index classes() const override { return options_.classes; }
@@ -41,7 +40,7 @@ class TextClassifier final : public TextEncoder, public nn::Ports, public HasWor
   std::string describe() const override;
   std::vector<nn::Port> inputs() const override;
   std::vector<std::string> outputs() const override { return {"logits"}; }
-  // Of the words, vocabulary 0, and the classes, vocabulary 1.
+  // Words are vocabulary 0, classes vocabulary 1.
   std::vector<WordTable> word_tables() const override {
     return {{"embedding.weight", 0}, {"classifier.weight", 1}, {"classifier.bias", 1}};
   }

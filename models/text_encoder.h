@@ -1,5 +1,5 @@
-// TextEncoder: the interface of models that read whole texts, by which the task `text_classification` trains
-// and predicts.
+// TextEncoder: the interface of models that encode whole texts. The task `text_classification` trains and
+// predicts through it.
 #pragma once
 
 #include "models/model_kind.h"
@@ -11,15 +11,14 @@ class TextEncoder : public nn::Module {
  public:
   static constexpr ModelKind kind = ModelKind::text_encoder;
 
-  // Words [T,N] (i64 or i32), each text's at the front, to what stands for each text, [N,E]. `lengths`: words
-  // of each, i64 [N] in host memory, in [1,T], or absent: all T. What stands behind a text's words takes no
-  // part.
+  // Words [T,N] (i64 or i32), padded at the end, to one vector per text, [N,E]. `lengths`: words of each
+  // text, i64 [N] in host memory, in [1,T], or absent: all T. Words beyond a length are ignored.
   virtual Tensor encode(const Tensor& words, const Tensor& lengths) = 0;
-  // Logits of the classes of texts, [N,classes()].
+  // Class logits of texts, [N,classes()].
   virtual Tensor scores(const Tensor& encoded) = 0;
   virtual Index classes() const = 0;
 
-  // The scores of texts; of texts that fill [T,N].
+  // The scores of texts; the second form is for texts of full length T.
   Tensor operator()(const Tensor& words, const Tensor& lengths) {
     return observed([&] { return scores(encode(words, lengths)); });
   }

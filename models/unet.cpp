@@ -21,7 +21,7 @@ void add_convolution(nn::Sequential& layers, int number, Index in_channels, Inde
 
 }  // namespace
 
-// A ReLU of its own has the third place in the original; here the batch norm does it.
+// The original's third position is a ReLU, fused into the batch norm here.
 DoubleConv::DoubleConv(Index in_channels, Index out_channels)
     : double_conv_(add_child("double_conv", std::make_shared<nn::Sequential>())) {
   add_convolution(*double_conv_, 0, in_channels, out_channels);

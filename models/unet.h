@@ -1,10 +1,10 @@
-// U-Net (Ronneberger, Fischer and Brox 2015, arXiv:1505.04597): one score a class for every pixel.
+// U-Net (Ronneberger, Fischer and Brox 2015, arXiv:1505.04597): class scores for every pixel.
 //
-// As it is usually built today: 3×3 convolutions that keep the extent, without bias, each with batch norm and
-// ReLU; names of parameters are those of milesial/Pytorch-UNet with transposed convolutions. `levels` times
-// the image is halved by max pooling and its channels are doubled; on the way back a transposed 2×2
-// convolution of stride 2 doubles the image, and what had its size on the way down stands before it: [skip,
-// up]. Weights start as PyTorch's. Input [N,H,W,C], output logits [N,H,W,num_classes].
+// The usual modern form: 3×3 convolutions that keep the extent, without bias, each with batch norm and ReLU;
+// names of parameters are those of milesial/Pytorch-UNet with transposed convolutions. Each of `levels`
+// halves the image by max pooling and doubles its channels; on the way up a transposed 2×2 convolution of
+// stride 2 doubles the image, concatenated behind the skip connection: [skip, up]. Weights start as
+// PyTorch's. Input [N,H,W,C], output logits [N,H,W,num_classes].
 #pragma once
 
 #include <memory>
@@ -18,11 +18,11 @@ namespace tandem::models {
 struct UNetOptions {
   Index in_channels = 3;
   Index num_classes = 2;
-  Index width = 64;  // channels at full size, doubled by each level
+  Index width = 64;  // channels at full size, doubled at each level
   Index levels = 4;
 };
 
-// Twice a 3×3 convolution, batch norm and ReLU.
+// Two times 3×3 convolution, batch norm and ReLU.
 class DoubleConv final : public nn::Module {
  public:
   DoubleConv(Index in_channels, Index out_channels);

@@ -21,7 +21,7 @@ namespace tandem::models {
 
 namespace {
 
-// Axis i in the file is axis order[i] here; empty: the same.
+// Axis i of the file is axis order[i] here; empty: the same.
 std::vector<int> file_order(ParameterLayout layout) {
   switch (layout) {
     case ParameterLayout::plain:
@@ -41,15 +41,15 @@ Tensor permuted(const Tensor& value, const std::vector<int>& order) {
   return permute(value.detach(), order);
 }
 
-// What a name of the file is loaded into.
+// Destination of a tensor in the file.
 struct Target {
   std::string name;
-  Tensor value;  // in the layout here
+  Tensor value;  // in the layout of the module
   Tensor next;   // of a statistic
   ParameterLayout layout = ParameterLayout::plain;
   std::optional<nn::Counter> counter{};
   const Leaf* parameter = nullptr;
-  const RowMap* rows = nullptr;  // of a table that is taken by word
+  const RowMap* rows = nullptr;  // for a table loaded by word
 
   Shape shape() const { return counter ? Shape{} : file_shape(value.shape(), layout); }
 };
@@ -111,7 +111,7 @@ void assign(const Tensor& host, const Tensor& target) {
   target.storage()->bump_version();
 }
 
-// A table with the rows of `read` that the map names, and those of `present` elsewhere.
+// The rows of `read` that the map names, and the others from `present`.
 Tensor by_word(const Tensor& read, const RowMap& map, const Tensor& present) {
   const Tensor source = as_type(read, present.dtype());
   const Tensor table = Tensor::empty(present.shape(), {.dtype = present.dtype(), .kind = MemoryKind::data});
@@ -137,12 +137,12 @@ void load_into(Target& target, const Tensor& read) {
   if (target.next.defined()) assign(value, target.next);
 }
 
-// A tensor of the file that a target waits for.
+// A tensor of the file with a destination.
 struct Source {
   const safetensors::Entry* entry = nullptr;
   std::vector<Index> rows;  // see ForeignTensor
 
-  // Rows in the order here. f32 or 16-bit, on the host.
+  // Rows in the module's order. f32 or 16-bit, on the host.
   Tensor read(const safetensors::File& file) const {
     Tensor read = file.read(*entry);
     if (rows.empty()) return read;
@@ -158,7 +158,7 @@ struct Source {
 
 using NamedShapes = std::map<std::string, std::vector<std::uint64_t>>;
 
-// By the module's names. The others of the file are `unexpected`.
+// By the module's names. Other tensors of the file are `unexpected`.
 std::map<std::string, Source> sources_in(const safetensors::File& file, const nn::Module& module,
                                          const std::set<std::string_view>& wanted,
                                          std::vector<std::string>& unexpected) {
@@ -180,8 +180,8 @@ std::string without(std::string_view name, std::string_view prefix) {
   return std::string(name.substr(name.starts_with(prefix) ? prefix.size() : 0));
 }
 
-// What stands before most names of `longer`, so that what is behind it is a name of `shorter` and of its
-// shape; "" where there is nothing of the kind. Prefixes end in a dot.
+// Prefix of most names in `longer` whose rest is a name in `shorter` with the same shape; "" if none.
+// Prefixes end in a dot.
 std::string prefix_between(const NamedShapes& longer, const NamedShapes& shorter) {
   std::map<std::string, int> fits;
   for (const auto& [name, shape] : longer) {
@@ -194,7 +194,7 @@ std::string prefix_between(const NamedShapes& longer, const NamedShapes& shorter
   return most == fits.end() ? "" : most->first;
 }
 
-// Of a file none of whose tensors fits under its own name.
+// For a file without any matching name.
 void take_prefixed(const safetensors::File& file, const std::vector<Target>& targets,
                    std::map<std::string, Source>& sources, LoadReport& report) {
   NamedShapes theirs, ours;
@@ -228,19 +228,21 @@ bool any_fits(const std::vector<Target>& targets, const std::map<std::string, So
   });
 }
 
-// Which entry goes where. Names of one shared parameter are one: the first that the file has is used.
-struct Plan {
-  std::vector<std::pair<std::size_t, Source>> loads;  // the target by its place
+// Assignment of file entries to targets. A shared parameter has several names; the first one in the file is
+// used.
+struct NameMatches {
+  std::vector<std::pair<std::size_t, Source>> loads;  // index of the target
   LoadReport report;
 };
 
-Plan plan_loads(const nn::Module& module, const std::vector<Target>& targets, const safetensors::File& file) {
-  Plan plan;
+NameMatches match_names(const nn::Module& module, const std::vector<Target>& targets,
+                        const safetensors::File& file) {
+  NameMatches matches;
   std::set<std::string_view> names;
   for (const Target& target : targets) names.insert(target.name);
   std::set<const Leaf*> served;
-  std::map<std::string, Source> sources = sources_in(file, module, names, plan.report.unexpected);
-  if (!any_fits(targets, sources)) take_prefixed(file, targets, sources, plan.report);
+  std::map<std::string, Source> sources = sources_in(file, module, names, matches.report.unexpected);
+  if (!any_fits(targets, sources)) take_prefixed(file, targets, sources, matches.report);
   for (std::size_t i = 0; i < targets.size(); ++i) {
     const Target& target = targets[i];
     const auto found = sources.find(target.name);
@@ -248,14 +250,14 @@ Plan plan_loads(const nn::Module& module, const std::vector<Target>& targets, co
     const safetensors::Entry& entry = *found->second.entry;
     const bool right_type =
         target.counter ? entry.dtype == "I64" || entry.dtype == "I32" : floating_in_file(entry.dtype);
-    require(right_type, file.path(), "tensor \"{}\" has dtype {}, {} is needed", entry.name, entry.dtype,
+    require(right_type, file.path(), "tensor \"{}\" has dtype {}, expected {}", entry.name, entry.dtype,
             target.counter ? "an integer" : "a floating type");
     if (target.parameter) served.insert(target.parameter);
     if (fits(target, entry.extents)) {
-      plan.loads.emplace_back(i, found->second);
-      plan.report.loaded.push_back(target.name);
+      matches.loads.emplace_back(i, found->second);
+      matches.report.loaded.push_back(target.name);
     } else {
-      plan.report.mismatched.push_back({target.name, to_string(target.shape()), text_of(entry.extents)});
+      matches.report.mismatched.push_back({target.name, to_string(target.shape()), text_of(entry.extents)});
     }
   }
   std::set<const Leaf*> reported;
@@ -263,9 +265,9 @@ Plan plan_loads(const nn::Module& module, const std::vector<Target>& targets, co
     if (sources.contains(target.name) || target.counter) continue;
     if (target.parameter && (served.contains(target.parameter) || !reported.insert(target.parameter).second))
       continue;
-    plan.report.missing.push_back(target.name);
+    matches.report.missing.push_back(target.name);
   }
-  return plan;
+  return matches;
 }
 
 }  // namespace
@@ -337,13 +339,13 @@ std::optional<std::string> non_finite_weights(nn::Module& module) {
 }
 
 LoadReport compare_weights(nn::Module& module, const safetensors::File& file, const RowMaps& rows) {
-  return plan_loads(module, targets_of(module, rows), file).report;
+  return match_names(module, targets_of(module, rows), file).report;
 }
 
 LoadReport load_weights(nn::Module& module, const safetensors::File& file, const LoadOptions& options) {
   std::vector<Target> targets = targets_of(module, options.rows);
-  Plan plan = plan_loads(module, targets, file);
-  const LoadReport& report = plan.report;
+  NameMatches matches = match_names(module, targets, file);
+  const LoadReport& report = matches.report;
   if (!report.mismatched.empty() && !options.skip_mismatched)
     throw UserError(
         file.path(),
@@ -359,14 +361,14 @@ LoadReport load_weights(nn::Module& module, const safetensors::File& file, const
                 ? ""
                 : (report.missing.empty() ? "unexpected " : "; unexpected ") + listed(report.unexpected)));
   }
-  // Read everything before anything is changed: a file that ends early leaves the module whole.
+  // Reads everything before changing anything: a truncated file leaves the module unchanged.
   TensorList tensors;
-  for (const auto& [target, source] : plan.loads) tensors.push_back(source.read(file));
+  for (const auto& [target, source] : matches.loads) tensors.push_back(source.read(file));
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    load_into(targets[plan.loads[i].first], tensors[i]);
+    load_into(targets[matches.loads[i].first], tensors[i]);
     tensors[i] = {};
   }
-  return std::move(plan.report);
+  return std::move(matches.report);
 }
 
 LoadReport load_weights(nn::Module& module, const std::string& path, const LoadOptions& options) {

@@ -1,4 +1,4 @@
-// The weights of a module in a safetensors file, with PyTorch's names and layouts: filters OIHW, batch-norm
+// Weights of a module in a safetensors file, with PyTorch's names and layouts: filters OIHW, batch-norm
 // statistics, num_batches_tracked as an I64 scalar.
 #pragma once
 
@@ -12,16 +12,16 @@
 
 namespace tandem::models {
 
-// Parameters (shared ones once), live statistics and counters, in the layout of the file. Tensors whose
-// layout is the same here share the module's memory.
+// Parameters (shared ones once), live statistics and counters, in the layout of the file. Tensors with the
+// same layout here share the module's memory.
 std::vector<safetensors::NamedTensor> weights_of(nn::Module& module);
 
 void save_weights(nn::Module& module, const std::string& path, const safetensors::Metadata& metadata = {});
 
 struct LoadOptions {
   bool strict = true;            // missing and unexpected names are errors
-  bool skip_mismatched = false;  // tensors of another shape stay as they are instead of being errors
-  RowMaps rows{};                // of tables that are taken by word; others are taken whole
+  bool skip_mismatched = false;  // keep tensors whose shape differs, instead of an error
+  RowMaps rows{};                // of tables loaded by word; others are loaded whole
 };
 
 struct Mismatch {
@@ -31,35 +31,34 @@ struct Mismatch {
 
 struct LoadReport {
   std::vector<std::string> loaded;
-  std::vector<std::string> missing;     // of the module, not in the file
-  std::vector<std::string> unexpected;  // in the file, not of the module
-  std::vector<Mismatch> mismatched;     // in both, with other shapes; not loaded
-  // What stands before every name of the file, or of the module, and not of the other: "module.".
+  std::vector<std::string> missing;     // in the module, not in the file
+  std::vector<std::string> unexpected;  // in the file, not in the module
+  std::vector<Mismatch> mismatched;     // in both, with different shapes; not loaded
+  // Prefix of every name in only one of the file and the module, e.g. "module.".
   std::string file_prefix, module_prefix;
   // "62 tensors loaded; missing: fc.weight, fc.bias; …", one line
   std::string text() const;
-  // The part of it behind the count; "" when the file holds exactly the module's weights.
+  // Its part after the count; "" if the file holds exactly the module's weights.
   std::string differences() const;
 };
 
-// Loads by name; a module that reads files of other programs (models/foreign_names.h) says what its tensors
-// are called there. Where no name fits, one prefix is taken off the names of the file, or put before them, if
-// tensors fit then ("module." of DataParallel, "_orig_mod."). Any floating dtype is converted to the
-// parameter's; num_batches_tracked may be absent (old files) and a shared parameter may stand in the file
-// under any or all of its names, the first in the module's order counts. Statistics become live and next
-// alike. Throws UserError, with nothing changed, for what the options do not allow, and for a file that is
-// not well-formed.
+// Loads by name; a module that reads files of other programs (models/foreign_names.h) maps their names. If no
+// name matches, one prefix is removed from, or added to, the names of the file ("module." of DataParallel,
+// "_orig_mod."). Any floating dtype is converted to the parameter's. num_batches_tracked may be absent (old
+// files). A shared parameter may occur under any or all of its names; the first in the module's order counts.
+// Statistics become live and next. Throws UserError, with nothing changed, for differences that the options
+// do not allow, and for a malformed file.
 LoadReport load_weights(nn::Module& module, const std::string& path, const LoadOptions& options = {});
 LoadReport load_weights(nn::Module& module, const safetensors::File& file, const LoadOptions& options = {});
 
-// What load_weights would report, with nothing changed: for messages in the words of the caller's users.
+// The report of load_weights without changing anything, for custom messages.
 LoadReport compare_weights(nn::Module& module, const safetensors::File& file, const RowMaps& rows = {});
 
-// "fc.weight holds nan at element 7", of the first parameter or live statistic with a value that is not
-// finite; nothing where all are finite. Waits for the device.
+// "fc.weight holds nan at element 7": the first parameter or live statistic with a non-finite value; empty if
+// there is none. Synchronises.
 std::optional<std::string> non_finite_weights(nn::Module& module);
 
-// Between the layouts here and in files.
+// Converts between the module's and the file's layout.
 Shape file_shape(const Shape& shape, ParameterLayout layout);
 Tensor to_file_layout(const Tensor& value, ParameterLayout layout);
 Tensor from_file_layout(const Tensor& value, ParameterLayout layout);

@@ -1,4 +1,4 @@
-// How a language model's output gives probabilities of words: the choice `softmax` of its options.
+// Output softmax of a language model: the choice `softmax` of its options.
 #pragma once
 
 #include <variant>
@@ -10,10 +10,10 @@ namespace tandem::models {
 
 struct FullSoftmax {};
 
-// The full softmax, trained against words that are drawn (nn/layers/sampled_softmax.h).
+// The full softmax trained with sampled candidates (nn/layers/sampled_softmax.h).
 struct SampledSoftmaxOptions {
-  Index samples = 0;   // words drawn for a batch
-  bool unique = true;  // none of them twice
+  Index samples = 0;   // words sampled per batch
+  bool unique = true;  // without replacement
 };
 
 using WordSoftmax = std::variant<FullSoftmax, nn::AdaptiveSoftmaxOptions, SampledSoftmaxOptions>;
@@ -21,7 +21,7 @@ using WordSoftmax = std::variant<FullSoftmax, nn::AdaptiveSoftmaxOptions, Sample
 using SoftmaxRegistry = options::Registry<WordSoftmax()>;
 const SoftmaxRegistry& word_softmaxes();
 
-// Throws OptionError, whose place is below "softmax", for what does not go with so many inputs and words.
+// Throws OptionError, with a place below "softmax", if it does not fit these numbers of inputs and words.
 void require_fitting(const WordSoftmax& softmax, Index inputs, Index words, bool tied);
 
 }  // namespace tandem::models

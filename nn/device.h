@@ -1,4 +1,4 @@
-// Where the parameters, statistics and constants of modules live.
+// Device of the parameters, statistics and constants of modules.
 #pragma once
 
 #include "core/device.h"
@@ -7,7 +7,7 @@ namespace tandem::nn {
 
 class Module;
 
-// Modules that this thread builds within the scope are built on `device`; outside of any, on the CPU. On
+// Modules that this thread builds within the scope are on `device`; outside of any scope, on the CPU. On
 // kShapes (core/shapes_backend.h) a model of any size is built at once, for its shapes.
 class BuildDevice {
  public:
@@ -22,7 +22,7 @@ class BuildDevice {
   const Device outer_;
 };
 
-// The device of the module's parameters, statistics and constants; the CPU when it has none.
+// The device of the module's parameters, statistics and constants; the CPU if it has none.
 Device device_of(const Module& module);
 
 }  // namespace tandem::nn

@@ -1,4 +1,4 @@
-// What is written of a module that is exported as a graph, where its own call is not it.
+// Export hooks of a module: an alternative forward and NMS parameters.
 #pragma once
 
 #include <functional>
@@ -7,14 +7,14 @@
 
 namespace tandem::nn {
 
-// By ops, on the parameters, statistics and constants of the module.
+// Must consist of ops on the module's parameters, statistics and constants.
 using Forward = std::function<TensorList(const Tensor&)>;
 
-// Non-maximum suppression of the outputs "boxes" [N,A,4] and "scores" [N,A,K], whose class 0 is none.
+// Non-maximum suppression of the outputs "boxes" [N,A,4] and "scores" [N,A,K]; class 0 is the background.
 struct Suppression {
-  Index most = 0;        // boxes of a class in an image that may stay
-  double overlap = 0.0;  // of two that overlap by more the less sure one goes
-  double score = 0.0;    // must be above it
+  Index most = 0;        // maximum boxes per class and image
+  double overlap = 0.0;  // IoU threshold
+  double score = 0.0;    // lower bound, exclusive
 };
 
 }  // namespace tandem::nn

@@ -1,4 +1,4 @@
-// GCC 12 takes undefined vector halves in its own AVX-512 headers for uninitialised variables (GCC PR
+// GCC 12 reports undefined vector halves in its own AVX-512 headers as uninitialised variables (GCC PR
 // 105593).
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 
@@ -22,10 +22,10 @@ using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowM
 
 void written(const Tensor& weight) { weight.storage()->bump_version(); }
 
-// Φ, the distribution function of the standard normal distribution.
+// Φ, the cumulative distribution function of the standard normal distribution.
 double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 
-// Hands host values to a tensor wherever it lives.
+// Copies host values to a tensor on any device.
 void assign(const Tensor& weight, const std::vector<double>& values) {
   const Tensor host = Tensor::from(values, weight.shape());
   Tensor same = Tensor::empty(weight.shape(), {.dtype = weight.dtype()});
@@ -47,7 +47,7 @@ double gain_of(const std::string& nonlinearity, double negative_slope) {
   if (nonlinearity == "relu") return std::sqrt(2.0);
   if (nonlinearity == "leaky_relu") return std::sqrt(2.0 / (1.0 + negative_slope * negative_slope));
   if (nonlinearity == "selu") return 0.75;
-  throw UserError("init", fmt::format("no gain is known for \"{}\"; known are linear, sigmoid, tanh, relu, "
+  throw UserError("init", fmt::format("unknown nonlinearity \"{}\"; known are linear, sigmoid, tanh, relu, "
                                       "leaky_relu, selu",
                                       nonlinearity));
 }
@@ -67,7 +67,7 @@ void uniform(const Tensor& weight, double low, double high) {
 }
 
 void normal(const Tensor& weight, double mean, double stddev) {
-  require(stddev >= 0.0, "init", "a standard deviation is not negative, got {}", stddev);
+  require(stddev >= 0.0, "init", "a standard deviation must not be negative, got {}", stddev);
   backend_for(weight.device())
       .random_normal(next_random_key(RandomPurpose::initialisation), weight, mean, stddev);
   written(weight);
@@ -80,7 +80,7 @@ void truncated_normal(const Tensor& weight, double mean, double stddev, double l
   const double below = normal_cdf((low - mean) / stddev);
   const double above = normal_cdf((high - mean) / stddev);
   require(above - below > 1e-12, "init",
-          "[{}, {}] holds none of a normal distribution of mean {} and deviation {}", low, high, mean,
+          "[{}, {}] has no mass of a normal distribution with mean {} and deviation {}", low, high, mean,
           stddev);
   const RandomKey key = next_random_key(RandomPurpose::initialisation);
   if (weight.device() == kShapes) return;
@@ -132,7 +132,7 @@ void orthogonal(const Tensor& weight, double gain) {
   const Matrix normal_matrix = Eigen::Map<const Matrix>(random.data<double>(), tall, thin);
   const Eigen::HouseholderQR<Matrix> qr(normal_matrix);
   Matrix q = qr.householderQ() * Matrix::Identity(tall, thin);
-  // Without the signs Q is not uniformly distributed (Mezzadri 2007).
+  // Without these signs Q would not be uniformly distributed (Mezzadri 2007).
   for (Index j = 0; j < thin; ++j) {
     if (qr.matrixQR()(j, j) < 0.0) q.col(j) = -q.col(j);
   }

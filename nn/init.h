@@ -1,9 +1,9 @@
-// Initialisers: fill an f32 (or f64) tensor in place.
+// Initialisers, which fill an f32 (or f64) tensor in place.
 //
 // Random ones are keyed by (seed of the active RandomScope, purpose initialisation, call), where call counts
-// the random draws in the scope: building the same model in a RandomScope of the same seed gives the same
-// weights, whatever the threads. Weights are laid out as in autograd/ops: linear [O,I], filters
-// [O,KH,KW,I/groups], transposed filters [I,KH,KW,O/groups], filters of sequences [O,K,I/groups].
+// the random draws in the scope: the same model built in a RandomScope of the same seed has the same weights
+// for any number of threads. Layouts of weights are those of autograd/ops: linear [O,I], filters
+// [O,KH,KW,I/groups], transposed filters [I,KH,KW,O/groups], sequence filters [O,K,I/groups].
 #pragma once
 
 #include <string>
@@ -12,12 +12,12 @@
 
 namespace tandem::nn {
 
-// fan_in = elements per slice of axis 0; fan_out = elements per slice of the last axis. As in PyTorch, for a
-// transposed filter "in" and "out" are those of its adjoint convolution.
+// fan_in: elements per slice of axis 0; fan_out: elements per slice of the last axis. As in PyTorch, "in" and
+// "out" of a transposed filter are those of its adjoint convolution.
 struct Fans {
   Index in = 0, out = 0;
 };
-// Throws UserError for a tensor of less than two axes.
+// Throws UserError for a tensor with less than two axes.
 Fans fans_of(const Shape& weight);
 
 enum class FanMode : std::uint8_t { in, out };
@@ -34,8 +34,8 @@ inline void ones(const Tensor& weight) { constant(weight, 1.0); }
 // In [low, high).
 void uniform(const Tensor& weight, double low, double high);
 void normal(const Tensor& weight, double mean = 0.0, double stddev = 1.0);
-// A normal distribution cut off outside [low, high] (absolute bounds), by inversion of its distribution
-// function. Throws UserError unless low < high and the interval holds some of the mass.
+// A normal distribution truncated to [low, high] (absolute bounds), by inversion of its distribution
+// function. Throws UserError unless low < high and the interval has some mass.
 void truncated_normal(const Tensor& weight, double mean = 0.0, double stddev = 1.0, double low = -2.0,
                       double high = 2.0);
 
@@ -46,18 +46,17 @@ void kaiming_normal(const Tensor& weight, FanMode mode = FanMode::in, double gai
 void xavier_uniform(const Tensor& weight, double gain = 1.0);
 void xavier_normal(const Tensor& weight, double gain = 1.0);
 
-// Saxe et al. 2013: the weight as a matrix [axis 0, rest] gets orthonormal rows (or columns, whichever are
-// fewer), times gain, uniformly distributed: Q of a QR decomposition of a normal matrix, with the signs of
-// R's diagonal.
+// Saxe et al. 2013: the weight as a matrix [axis 0, rest] gets orthonormal rows (or columns, if fewer), times
+// gain, uniformly distributed: Q of the QR decomposition of a normal matrix, with the signs of R's diagonal.
 void orthogonal(const Tensor& weight, double gain = 1.0);
 
-// The defaults of PyTorch's linear and convolution layers: both uniform in ±1/√fan_in of the weight.
+// Defaults of PyTorch's linear and convolution layers: weight and bias uniform in ±1/√fan_in of the weight.
 void default_weight(const Tensor& weight);
 void default_bias(const Tensor& bias, const Shape& weight);
 
 }  // namespace init
 
-// The choice of an initialiser as a value, for layer options.
+// Initialiser as a value, for layer options.
 enum class WeightInit : std::uint8_t {
   standard,  // PyTorch's default: uniform in ±1/√fan_in
   kaiming_uniform,
@@ -66,7 +65,7 @@ enum class WeightInit : std::uint8_t {
   xavier_uniform,
   xavier_normal,
   orthogonal,
-  truncated_normal,  // standard deviation 0.02, cut off at two of them
+  truncated_normal,  // standard deviation 0.02, truncated at two deviations
   zeros,
 };
 
@@ -76,7 +75,7 @@ const char* name_of(WeightInit init);
 
 void initialise(const Tensor& weight, WeightInit init);
 
-// Fresh f32 memory for a parameter, on the device that modules are built on (nn/device.h).
+// New f32 memory for a parameter, on the device for modules (nn/device.h).
 Tensor parameter_memory(const Shape& shape);
 
 }  // namespace tandem::nn

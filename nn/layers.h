@@ -1,4 +1,4 @@
-// Every layer.
+// All layers.
 #pragma once
 
 #include "nn/layers/activation.h"

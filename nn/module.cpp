@@ -30,8 +30,8 @@ void visit_below(const std::string& path, Module& module,
   for (const auto& [name, child] : module.children()) visit_below(joined(path, name), *child, visitor);
 }
 
-// "Block<nn::Relu>" of "tests::(anonymous namespace)::Block<nn::Relu>": what follows the last "::" that
-// stands in no angle brackets.
+// "Block<nn::Relu>" of "tests::(anonymous namespace)::Block<nn::Relu>": the part after the last "::" outside
+// of angle brackets.
 std::string without_scope(const std::string& name) {
   int depth = 0;
   for (std::size_t end = name.size(); end > 1; --end) {
@@ -76,7 +76,7 @@ std::string Module::describe() const {
 }
 
 Tensor Module::forward(const Tensor&) {
-  throw UserError(describe(), "has no form of one input and one output; call it as its class says");
+  throw UserError(describe(), "has no forward with one input and one output; see its class");
 }
 
 TensorList Module::forward_outputs(const TensorList& xs) {
@@ -122,7 +122,7 @@ std::vector<Parameter> Module::parameters() const {
 
 std::vector<Statistic> Module::statistics() const {
   std::vector<Statistic> all;
-  std::set<const Module*> seen;  // a shared module's statistics are one
+  std::set<const Module*> seen;  // a shared module's statistics count once
   const_cast<Module*>(this)->visit([&](const std::string& path, Module& module) {
     if (!seen.insert(&module).second) return;
     for (const Statistic& own : module.statistics_)
@@ -211,7 +211,7 @@ StatisticBuffers Module::flatten_statistics(Device device) {
   Index first = 0;
   const auto move = [&](Tensor& tensor, const Tensor& buffer) {
     Tensor range = buffer.rows(first, tensor.numel()).viewed(tensor.shape());
-    // The backend of a GPU knows host memory, not the other way round.
+    // Only a GPU's backend can copy to and from host memory.
     (tensor.device() == Device{} ? backend : backend_for(tensor.device())).copy_bytes(tensor, range);
     tensor = std::move(range);
   };
@@ -228,7 +228,7 @@ StatisticBuffers Module::flatten_statistics(Device device) {
 }
 
 void Module::check_new_name(const std::string& name) const {
-  ensure(!name.empty() && name.find('.') == std::string::npos, "module", "\"{}\" is no name for a member",
+  ensure(!name.empty() && name.find('.') == std::string::npos, "module", "\"{}\" is not a valid member name",
          name);
   const auto same = [&](const auto& member) { return member.first == name; };
   const auto named = [&](const auto& member) { return member.name == name; };

@@ -1,8 +1,8 @@
 // Module: a tree of layers with named parameters, statistics, constants and children.
 //
-// A module registers what it owns in its constructor; order of registration is the order everything is listed
-// in, and names are dotted paths from the root ("layer1.0.conv1.weight"), those of torchvision where it has
-// the same model. Modules are created on the heap and not copied; modules know nothing of precision.
+// A module registers its members in its constructor; listings follow the order of registration, and names are
+// dotted paths from the root ("layer1.0.conv1.weight"), equal to torchvision's for the same model. Modules
+// are created on the heap and not copied. They are independent of precision.
 #pragma once
 
 #include <cstdint>
@@ -19,53 +19,53 @@
 
 namespace tandem::nn {
 
-// State that is not trained by gradient. Training reads and writes `next`, evaluation reads `live`; they are
-// equal before a step's first forward, and the end of the step makes `next` live or takes `live` back
-// (optim/step.h, or Module::commit_statistics in a loop written by hand).
+// State that is not trained by gradient. Training reads and writes `next`, evaluation reads `live`. Both are
+// equal before a step's first forward; the end of the step makes `next` live or restores it from `live`
+// (optim/step.h, or Module::commit_statistics in a custom loop).
 struct Statistic {
   std::string name;   // "bn1.running_mean"
   Tensor live, next;  // same shape
 };
 
-// A count kept on the host for the files that want it ("bn1.num_batches_tracked"); nothing computes with it.
-// Training advances `next`, and the end of the step treats it like a statistic.
+// A host-side count that only files need ("bn1.num_batches_tracked"). Training advances `next`; the end of
+// the step treats it like a statistic.
 struct Counter {
   std::string name;
   std::int64_t *live, *next;  // valid as long as the module
 };
 
-// A tensor that a module computes with and nothing changes: positions, anchors, a fixed filter. It is made by
-// the module's constructor each time, so it is neither trained nor saved.
+// A constant tensor of a module: positions, anchors, a fixed filter. The constructor computes it, so it is
+// neither trained nor saved.
 struct Constant {
   std::string name;  // "encoder.positions"
   Tensor value;
 };
 
-// All statistics of a tree as two flat f32 buffers, so that one commit serves them all.
+// All statistics of a tree as two flat f32 buffers, for a single commit.
 struct StatisticBuffers {
-  Tensor live, next;  // absent when there are no statistics
+  Tensor live, next;  // absent without statistics
 };
 
 class Module;
 
-// Told when a module starts and ends its forward on this thread, parents around children: layer-wise
-// summaries, profiles, precision by layer. Modules call each other through operator(), which is what is
-// observed.
+// Notified when a module starts and ends its forward on this thread, parents around children: for layer-wise
+// summaries, profiles, precision by layer. Observes calls through operator(), which modules use for each
+// other.
 class ModuleObserver {
  public:
   virtual ~ModuleObserver() = default;
   virtual void enter(Module&) {}
   virtual void leave(Module&, const Tensor& /*output*/) {}  // not called when forward throws
-  // The same of a module with several outputs (or none); unless overridden it is told as one with the first.
+  // The same for a module with several outputs (or none); default: leave() with the first output.
   virtual void leave_several(Module& module, std::span<const Tensor> outputs) {
     leave(module, outputs.empty() ? Tensor{} : outputs.front());
   }
-  // Of a module with one output: what its caller gets in place of it, of the same values. After leave(); of
-  // several observers the innermost comes first.
+  // For a module with one output: replaces the tensor that the caller receives, with the same values. Called
+  // after leave(), innermost observer first.
   virtual Tensor passed_on(Module&, const Tensor& output) { return output; }
 };
 
-// Adds `observer` for the life of the scope; several may be active.
+// Adds `observer` within the scope; several may be active.
 class ModuleObserverScope {
  public:
   explicit ModuleObserverScope(ModuleObserver& observer);
@@ -84,11 +84,11 @@ class Module {
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
-  // One input, one output: what Sequential composes. Throws UserError unless overridden.
+  // One input, one output, as Sequential needs. Throws UserError unless overridden.
   virtual Tensor forward(const Tensor& x);
   // Several inputs, one output. Throws UserError for more than one input unless overridden.
   virtual Tensor forward_all(const TensorList& xs);
-  // Several outputs, of one input or several. Unless overridden, the one output of the forms above.
+  // Several outputs. Default: the one output of the functions above.
   virtual TensorList forward_outputs(const TensorList& xs);
   Tensor operator()(const Tensor& x) {
     return observed([&] { return forward(x); });
@@ -100,60 +100,59 @@ class Module {
     return observed([&] { return forward_outputs(xs); });
   }
 
-  // Every parameter of the tree, each once however often it is shared; also writes their names: the first
-  // path.
+  // Every parameter of the tree, shared ones once; also sets their names: the first path.
   std::vector<Parameter> parameters() const;
-  // Every path to a parameter, shared ones with each of theirs.
+  // Every path to a parameter; shared ones have several.
   std::vector<std::pair<std::string, Parameter>> parameter_paths() const;
   std::vector<Statistic> statistics() const;
   std::vector<Counter> counters();
   std::vector<Constant> constants() const;
   // Direct children with their names.
   const std::vector<std::pair<std::string, std::shared_ptr<Module>>>& children() const { return children_; }
-  // Parameters of this module itself, without its children's.
+  // Parameters of this module without its children's.
   const std::vector<std::pair<std::string, Parameter>>& own_parameters() const { return parameters_; }
-  // Visits this module and everything below it, parents first, a shared module under each of its paths; the
+  // Visits this module and all modules below, parents first, a shared module under each of its paths; the
   // root's path is "".
   void visit(const std::function<void(const std::string& path, Module& module)>& visitor);
-  // The module at a dotted path, nullptr when there is none; "" is this module.
+  // The module at a dotted path, or nullptr; "" is this module.
   Module* find(const std::string& path);
 
-  // Elements of all parameters, shared ones once.
+  // Elements of all parameters; shared ones count once.
   Index parameter_count(bool trainable_only = false) const;
 
-  // Training (the default) or evaluation: dropout and batch norm differ.
+  // Training (the default) or evaluation mode; affects dropout and batch norm.
   void train(bool on = true);
   void eval() { train(false); }
   bool training() const { return training_; }
-  // Whether training leaves running statistics and counters as they are (KeepStatistics, nn/scopes.h).
+  // Whether training keeps running statistics and counters (KeepStatistics, nn/scopes.h).
   bool keeps_statistics() const { return keeps_statistics_; }
 
-  // Parameters whose whole name contains a match of the regular expression stop (or resume) collecting
-  // gradients; returns how many matched. Throws UserError for what is none.
+  // Disables (or enables) gradients of parameters whose full name contains a match of the regular expression;
+  // returns the number of matches. Throws UserError for an invalid expression.
   int freeze(const std::string& names, bool frozen = true);
 
   void clear_gradients();
 
-  // Moves parameters, statistics and constants to a device; before an optim::Step is made, which keeps their
-  // memory.
+  // Moves parameters, statistics and constants to a device. Call before constructing an optim::Step, which
+  // keeps their memory.
   void to(Device device);
 
-  // For loops without optim::Step: makes what training wrote live, counters included, or takes it back.
+  // For loops without optim::Step: commits the statistics and counters that training wrote, or reverts them.
   void commit_statistics(bool applied = true);
   // Moves every statistic into ranges of two new flat buffers on `device`, in the order of statistics().
-  // Values are kept; tensors that statistics() returned before name the old memory.
+  // Keeps values; tensors from earlier calls of statistics() refer to the old memory.
   StatisticBuffers flatten_statistics(Device device = {});
 
-  // What errors, summaries and exports call it: "Conv2d(3 → 64, 7×7, stride 2, padding 3)". Unless
-  // overridden, the name of its class without namespaces.
+  // Name in errors, summaries and exports: "Conv2d(3 → 64, 7×7, stride 2, padding 3)". Default: the class
+  // name without namespaces.
   virtual std::string describe() const;
 
  protected:
   Module() = default;
 
-  // Runs `run` and tells the observers, to whom precision by layer belongs. A module whose inputs and outputs
-  // are more than a Tensor each offers an operator() of its own types, which goes through here; `run` gives a
-  // Tensor, a TensorList, or a struct of Tensors:
+  // Calls `run` and notifies the observers, which precision by layer needs. A module with other inputs or
+  // outputs than one Tensor defines an operator() with its own types that uses this; `run` returns a Tensor,
+  // a TensorList, or a struct of Tensors:
   //
   //   struct State { Tensor h, c; };
   //   State operator()(const Tensor& x, const State& s) { return observed([&] { return advance(x, s); }); }
@@ -179,10 +178,10 @@ class Module {
   // Registers running statistics that start at `live`, which is copied for `next`. The reference stays valid
   // and follows flatten_statistics.
   const Statistic& add_statistic(std::string name, Tensor live);
-  // Registers a counter that starts at 0, and gives what training advances: its `next`.
+  // Registers a counter that starts at 0, and returns its `next`, which training advances.
   std::int64_t& add_counter(std::string name);
-  // Registers a copy of `value`, of any dtype, on the device that modules are built on. The reference stays
-  // valid and follows to().
+  // Registers a copy of `value`, of any dtype, on the device for modules. The reference stays valid and
+  // follows to().
   const Tensor& add_constant(std::string name, const Tensor& value);
   template <class M>
   std::shared_ptr<M> add_child(const std::string& name, std::shared_ptr<M> child) {
@@ -215,7 +214,7 @@ class Module {
 
 using ModulePtr = std::shared_ptr<Module>;
 
-// Training or evaluation mode for a whole tree; at its end every module is back in the mode it had.
+// Training or evaluation mode for a whole tree; restores every module's mode at its end.
 class ModeScope {
  public:
   ModeScope(Module& module, bool training);

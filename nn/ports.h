@@ -1,5 +1,5 @@
-// Ports: the inputs and outputs of a module by name, where it does not take one tensor of samples with the
-// batch in front. Programs that know no module, such as exports, call it by them.
+// Ports: named inputs and outputs of a module that does not take a single tensor with the batch first.
+// Model-independent code, such as exports, calls it by them.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 namespace tandem::nn {
 
 struct Port {
-  // Extents that differ from call to call.
+  // Extents that vary between calls.
   static constexpr Index kRows = -1, kSteps = -2;
 
   std::string name;
@@ -19,13 +19,13 @@ struct Port {
   DType dtype = DType::f32;  // or i64
 };
 
-// A base of modules beside Module.
+// Base class beside Module.
 class Ports {
  public:
   virtual ~Ports() = default;
-  // What Module::forward_outputs takes, in its order; there are inputs whose extents are kSteps and kRows.
+  // The arguments of Module::forward_outputs in order; some extents are kSteps and kRows.
   virtual std::vector<Port> inputs() const = 0;
-  // The names of what it gives.
+  // The names of its results.
   virtual std::vector<std::string> outputs() const = 0;
 };
 

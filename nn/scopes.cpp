@@ -4,7 +4,7 @@ namespace tandem::nn {
 
 namespace {
 
-// Without the names of visit(), which a training step should not build each time.
+// Visits without the names of visit(), which would be too slow in every training step.
 template <class Visit>
 void for_each_module(Module& module, const Visit& visit) {
   visit(module);

@@ -1,6 +1,5 @@
-// Scopes that change how a tree of modules runs, for networks that take part in the training of others. What
-// they change is put back at their end, by an exception too; they nest, and cost nothing where they are not
-// used. Like the mode of a module they hold for whoever runs it, on any thread.
+// Scopes for networks that take part in the training of others. They restore the previous state at their end,
+// also on exceptions; they nest, and cost nothing if unused. Like a module's mode they apply on every thread.
 #pragma once
 
 #include <utility>
@@ -10,10 +9,10 @@
 
 namespace tandem::nn {
 
-// Takes the parameters of a tree as constants: what is recorded in the scope passes gradients through to its
-// inputs and leaves none on these parameters, whenever its backward runs; their gradients are not computed.
-// Values, working copies and input gradients are those of the same forward without the scope, to the bit. A
-// parameter that other modules share is a constant there too. What was recorded outside keeps its edges.
+// Treats the parameters of a tree as constants: ops recorded in the scope pass gradients to its inputs, but
+// compute none for these parameters, no matter when their backward runs. Values, working copies and input
+// gradients are bit-identical to a forward without the scope. Parameters shared with other modules are
+// constants there too. Earlier recordings keep their edges.
 //
 //   Tensor loss;
 //   {
@@ -22,8 +21,8 @@ namespace tandem::nn {
 //   }
 //   step_of_generator.backward(loss);
 //
-// Make no optim::Step of the tree in the scope, and call no freeze() there: it would find the parameters
-// frozen already.
+// Do not construct an optim::Step of the tree or call freeze() within the scope: the parameters are already
+// frozen.
 class Frozen {
  public:
   explicit Frozen(Module& module);
@@ -32,12 +31,12 @@ class Frozen {
   Frozen& operator=(const Frozen&) = delete;
 
  private:
-  std::vector<Parameter> parameters_;  // those that the scope has frozen
+  std::vector<Parameter> parameters_;  // frozen by this scope
 };
 
-// Modules of the tree in training mode compute with the statistics of the batch, as ever, and write neither
-// the shadow of their running statistics nor counters: for a pass that must not count. Outputs and gradients
-// are those of training, to the bit. Without an effect in evaluation mode.
+// Modules of the tree in training mode use the statistics of the batch as usual, but update neither running
+// statistics nor counters: for passes that must not count. Outputs and gradients are bit-identical to
+// training. No effect in evaluation mode.
 class KeepStatistics {
  public:
   explicit KeepStatistics(Module& module);
@@ -46,7 +45,7 @@ class KeepStatistics {
   KeepStatistics& operator=(const KeepStatistics&) = delete;
 
  private:
-  std::vector<Module*> modules_;  // those that wrote before the scope
+  std::vector<Module*> modules_;  // modules that updated before the scope
 };
 
 }  // namespace tandem::nn

@@ -1,4 +1,4 @@
-// Activations as layers; each is the op of the same name (autograd/ops/elementwise.h, softmax.h).
+// Activation layers; each is the op of the same name (autograd/ops/elementwise.h, softmax.h).
 #pragma once
 
 #include "autograd/ops/elementwise.h"
@@ -89,7 +89,7 @@ class Tanh final : public Module {
   std::string describe() const override { return "Tanh"; }
 };
 
-// One slope for all channels, or one for each of `channels`. Parameter: weight [1] or [C].
+// One slope for all channels, or one per channel. Parameter: weight [1] or [C].
 class Prelu final : public Module {
  public:
   explicit Prelu(Index channels = 1, double start = 0.25);

@@ -51,7 +51,7 @@ AdaptiveRows expected(const Tensor& target, const std::vector<Index>& bounds) {
   const auto rows = static_cast<double>(target.numel());
   AdaptiveRows split{.head = target, .clusters = {}};
   for (std::size_t i = 0; i + 1 < bounds.size(); ++i) {
-    // P of log_uniform.h for all classes of the cluster.
+    // P of log_uniform.h summed over the cluster's classes.
     const double share =
         std::log(static_cast<double>(bounds[i + 1] + 1) / static_cast<double>(bounds[i] + 1)) /
         std::log(static_cast<double>(bounds.back() + 1));
@@ -77,10 +77,10 @@ AdaptiveRows every_row(const Tensor& target, const std::vector<Index>& bounds,
   for (std::size_t i = 0; i + 1 < bounds.size(); ++i) {
     const Tensor from = greater_equal(known, constant(bounds[i]));
     const Tensor column = constant(bounds.front() + static_cast<Index>(i));
-    // The head of a later cluster is written over that of the ones before.
+    // A later cluster overwrites the head target of the earlier ones.
     split.head = where(from, column, split.head);
     Tensor inside = where(from, known - constant(bounds[i]), none);
-    // What lies beyond the last class is left to the cross entropy of the last cluster.
+    // The cross entropy of the last cluster rejects classes beyond the end.
     if (i + 2 < bounds.size()) inside = where(less(known, constant(bounds[i + 1])), inside, none);
     split.clusters.push_back({i, {}, inside});
   }

@@ -31,10 +31,10 @@ Index inputs_of(Index in_features, double div_value, std::size_t i) {
 
 std::string complaint_of(const AdaptiveSoftmaxOptions& options, Index in_features, Index classes) {
   const std::vector<Index>& cutoffs = options.cutoffs;
-  if (cutoffs.empty()) return "there are no cutoffs; give at least one, or take the full softmax";
+  if (cutoffs.empty()) return "there are no cutoffs; give at least one, or use the full softmax";
   for (std::size_t i = 0; i < cutoffs.size(); ++i) {
     if (cutoffs[i] < 1 || cutoffs[i] >= classes)
-      return fmt::format("cutoff {} lies outside of [1, {}], of {} classes", cutoffs[i], classes - 1,
+      return fmt::format("cutoff {} lies outside of [1, {}] for {} classes", cutoffs[i], classes - 1,
                          classes);
     if (i > 0 && cutoffs[i] <= cutoffs[i - 1])
       return fmt::format("cutoffs must increase, {} comes after {}", cutoffs[i], cutoffs[i - 1]);
@@ -42,8 +42,9 @@ std::string complaint_of(const AdaptiveSoftmaxOptions& options, Index in_feature
   if (!(options.div_value >= 1.0) || !std::isfinite(options.div_value))
     return fmt::format("div_value must be a number of at least 1, is {}", options.div_value);
   if (inputs_of(in_features, options.div_value, cutoffs.size() - 1) < 1)
-    return fmt::format("cluster {} would see {} / {}^{} = 0 inputs; fewer cutoffs or a smaller div_value",
-                       cutoffs.size(), in_features, options.div_value, cutoffs.size());
+    return fmt::format(
+        "cluster {} would have {} / {}^{} = 0 inputs; use fewer cutoffs or a smaller div_value",
+        cutoffs.size(), in_features, options.div_value, cutoffs.size());
   return "";
 }
 
@@ -72,7 +73,7 @@ Tensor AdaptiveSoftmax::forward(const Tensor& x) {
   TensorList parts{slice(head, -1, 0, shortlist())};
   for (Index i = 0; i < clusters(); ++i) {
     const Tensor inside = log_softmax((*tail_[static_cast<std::size_t>(i)])(x));
-    const PrecisionScope as_it_is(nullptr);  // no policy rounds log-probabilities
+    const PrecisionScope as_it_is(nullptr);  // no policy may round log-probabilities
     parts.push_back(slice(head, -1, shortlist() + i, shortlist() + i + 1) + inside);
   }
   const PrecisionScope as_it_is(nullptr);
@@ -83,7 +84,7 @@ Tensor AdaptiveSoftmax::negative_log_likelihood(const Tensor& x, const Tensor& t
                                                 std::optional<Index> ignore_index) {
   require(x.defined() && x.rank() > 0 && target.defined() && target.dtype() == DType::i64 &&
               target.shape() == x.shape().without(x.rank() - 1),
-          kAdaptiveSoftmax, "{} needs one class a row, i64, the target is {}", to_string(x),
+          kAdaptiveSoftmax, "{} needs one class per row (i64), got the target {}", to_string(x),
           to_string(target));
   const Index rows = target.numel();
   const AdaptiveRows split = adaptive_rows(reshape(target, {rows}), bounds_, ignore_index);

@@ -24,7 +24,7 @@ SelfAttention::SelfAttention(Index features, const SelfAttentionOptions& options
   require(features % options.heads == 0, kSelfAttention, "{} heads do not divide {} features", options.heads,
           features);
   require(options.dropout >= 0.0 && options.dropout < 1.0, kSelfAttention,
-          "a probability in [0, 1) is needed, got {}", options.dropout);
+          "dropout must lie in [0, 1), got {}", options.dropout);
   const Tensor weight = parameter_memory({3 * features, features});
   init::xavier_uniform(weight);
   in_weight_ = add_parameter("in_proj_weight", Parameter(weight));
@@ -44,10 +44,10 @@ Tensor SelfAttention::forward(const Tensor& x) {
   const auto heads_apart = [&](const Tensor& part) {
     return permute(reshape(part, {x.size(0), x.size(1), options_.heads, size}), {0, 2, 1, 3});
   };
-  // One product for all three.
+  // One product for all three projections.
   const TensorList parts = split(linear(x, in_weight_.tensor(), tensor_if_defined(in_bias_)),
                                  {features_, features_, features_}, 2);
-  // The query is scaled, not the scores: fewer numbers, and 16-bit scores stay small.
+  // Scaling the query instead of the scores takes fewer operations, and keeps 16-bit scores small.
   const Tensor query = heads_apart(parts[0] * (1.0 / std::sqrt(static_cast<double>(size))));
   const Tensor weights =
       dropout(masked_softmax(matmul(query, heads_apart(parts[1]), false, true), {.causal = options_.causal}),

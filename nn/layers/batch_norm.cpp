@@ -27,8 +27,8 @@ BatchNorm::BatchNorm(Index channels, const BatchNormLayerOptions& options)
       var_(add_statistic("running_var", statistic_memory(channels, 1.0))),
       batches_tracked_(add_counter("num_batches_tracked")) {
   require(options.eps > 0.0, "batch_norm", "eps must be positive, got {}", options.eps);
-  require(options.momentum >= 0.0 && options.momentum <= 1.0, "batch_norm", "momentum lies in [0, 1], got {}",
-          options.momentum);
+  require(options.momentum >= 0.0 && options.momentum <= 1.0, "batch_norm",
+          "momentum must lie in [0, 1], got {}", options.momentum);
   if (!options.affine) return;
   gamma_ = add_parameter("weight", filled(channels, options.zero_gamma ? 0.0 : 1.0));
   beta_ = add_parameter("bias", filled(channels, 0.0));
@@ -44,14 +44,14 @@ Tensor BatchNorm::normalise(const Tensor& x, const Tensor& residual, const Tenso
   options.sums = sums;
   if (keeps_statistics()) return batch_norm_train(x, gamma, beta, {}, options, residual);
   ++batches_tracked_;
-  // `next` continues from itself, so that every micro-batch of a step counts.
+  // `next` continues from itself, so every micro-batch of a step counts.
   return batch_norm_train(x, gamma, beta, {mean_.next, var_.next, mean_.next, var_.next}, options, residual);
 }
 
 Tensor BatchNorm::forward(const Tensor& x) { return normalise(x, {}); }
 
 Tensor BatchNorm::forward_all(const TensorList& xs) {
-  require(xs.size() == 1 || xs.size() == 2, "batch_norm", "takes x and perhaps a residual, got {} inputs",
+  require(xs.size() == 1 || xs.size() == 2, "batch_norm", "takes x and an optional residual, got {} inputs",
           xs.size());
   return normalise(xs[0], xs.size() == 2 ? xs[1] : Tensor{});
 }

@@ -1,5 +1,4 @@
-// Batch normalisation over all axes but the last: images [N,H,W,C], sequences [N,L,C] and features [N,C]
-// alike.
+// Batch normalisation over all axes but the last: images [N,H,W,C], sequences [N,L,C] and features [N,C].
 #pragma once
 
 #include "autograd/ops/norm.h"
@@ -16,9 +15,9 @@ struct BatchNormLayerOptions {
 };
 
 // y = act((x - mean)/√(var + eps)·weight + bias [+ residual]). Parameters: weight, bias [C] (gamma and beta).
-// Statistics: running_mean, running_var [C]. Training uses the batch's statistics and updates `next`, unless
-// in a KeepStatistics scope; evaluation uses the live ones. Throws UserError in training when there is one
-// value per channel.
+// Statistics: running_mean, running_var [C]. Training uses the batch's statistics and updates `next`, except
+// in a KeepStatistics scope; evaluation uses the live ones. Throws UserError in training for a single value
+// per channel.
 class BatchNorm final : public Module {
  public:
   explicit BatchNorm(Index channels, const BatchNormLayerOptions& options = {});
@@ -26,7 +25,7 @@ class BatchNorm final : public Module {
   Tensor forward(const Tensor& x) override;
   // {x} or {x, residual}: adds the residual before the activation, in the same pass.
   Tensor forward_all(const TensorList& xs) override;
-  // `sums` of x, as a convolution gave them, save training a pass over x; absent: none, in evaluation too.
+  // `sums`: those of x from a convolution, which save a pass over x in training; absent: none.
   Tensor operator()(const Tensor& x, const Tensor& residual, const Tensor& sums = {});
   using Module::operator();
 
@@ -43,7 +42,7 @@ class BatchNorm final : public Module {
   Parameter gamma_, beta_;
   const Statistic& mean_;
   const Statistic& var_;
-  std::int64_t& batches_tracked_;  // training forwards, for files
+  std::int64_t& batches_tracked_;  // training forwards, saved in files
 };
 
 }  // namespace tandem::nn

@@ -1,19 +1,19 @@
-// Cast: a change of type written down in the model, where precision would otherwise decide alone.
+// Cast: an explicit change of dtype in a model.
 #pragma once
 
 #include "nn/module.h"
 
 namespace tandem::nn {
 
-// The same values in another floating type, rounded once; the gradient is cast back. What follows goes by its
-// cast rule: under a precision policy a product takes the policy's 16-bit type whatever it is given, and
-// neutral ops follow the type of the cast.
+// Casts to another floating type, rounding once; the gradient is cast back. Later ops follow their cast rule:
+// under a precision policy a product casts to the policy's 16-bit type for any input, and neutral ops follow
+// the type of the cast.
 class Cast final : public Module {
  public:
-  // UserError unless `dtype` is floating.
+  // Throws UserError unless `dtype` is floating.
   explicit Cast(DType dtype);
 
-  // Floating x.
+  // x must be floating.
   Tensor forward(const Tensor& x) override;
   std::string describe() const override;
 

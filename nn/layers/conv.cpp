@@ -11,7 +11,7 @@ void check_channels(const char* where, Index in_channels, Index out_channels, In
           "channels and groups must be positive, got {} → {} in {} groups", in_channels, out_channels,
           groups);
   require(in_channels % groups == 0 && out_channels % groups == 0, where,
-          "{} groups divide neither or only one of {} → {} channels", groups, in_channels, out_channels);
+          "{} groups must divide both numbers of channels, {} → {}", groups, in_channels, out_channels);
 }
 
 void check_extents(const char* where, std::array<Index, 2> kernel, const ConvOptions& options) {
@@ -43,7 +43,7 @@ std::string pair_text(std::array<Index, 2> pair) {
   return pair[0] == pair[1] ? fmt::format("{}", pair[0]) : fmt::format("{}×{}", pair[0], pair[1]);
 }
 
-// ", stride 2, padding 3": what differs from the plain convolution.
+// Differences from the plain convolution: ", stride 2, padding 3".
 std::string extras(const Conv2dOptions& options, bool bias) {
   std::string text;
   if (options.stride != std::array<Index, 2>{1, 1}) text += ", stride " + pair_text(options.stride);

@@ -1,5 +1,5 @@
-// Convolutions on channels-last images and sequences. Weights start as PyTorch's unless asked otherwise; with
-// another initialiser than `standard` the bias starts at 0.
+// Convolutions on channels-last images and sequences. Weights start as PyTorch's by default; with another
+// initialiser than `standard` the bias starts at 0.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ class Conv2d final : public Module {
       : Conv2d(in_channels, out_channels, std::array{kernel, kernel}, options) {}
 
   Tensor forward(const Tensor& x) override;
-  // As autograd/ops/conv.h says of `sums`.
+  // `sums`: see conv2d in autograd/ops/conv.h.
   Tensor operator()(const Tensor& x, Tensor* sums);
   using Module::operator();
   std::string describe() const override;

@@ -1,4 +1,4 @@
-// A convolution and the batch norm behind it.
+// Fusion of a convolution with the following batch norm.
 #pragma once
 
 #include <functional>
@@ -8,8 +8,8 @@
 
 namespace tandem::nn {
 
-// norm(conv(x), residual()), in this order. In training, batch norm takes its statistics from the
-// convolution's own pass where the device gives them.
+// norm(conv(x), residual()), evaluated in this order. In training, batch norm takes its statistics from the
+// convolution's own pass if the device provides them.
 Tensor conv_norm(Conv2d& conv, BatchNorm& norm, const Tensor& x,
                  const std::function<Tensor()>& residual = {});
 

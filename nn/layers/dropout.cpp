@@ -6,7 +6,7 @@
 namespace tandem::nn {
 
 Dropout::Dropout(double p) : p_(p) {
-  require(p >= 0.0 && p < 1.0, "dropout", "a probability in [0, 1) is needed, got {}", p);
+  require(p >= 0.0 && p < 1.0, "dropout", "the probability must lie in [0, 1), got {}", p);
 }
 
 Tensor Dropout::forward(const Tensor& x) { return dropout(x, p_, training()); }

@@ -1,4 +1,4 @@
-// Dropout: the identity in evaluation.
+// Dropout layer; the identity in evaluation.
 #pragma once
 
 #include "nn/module.h"

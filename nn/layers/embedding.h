@@ -7,7 +7,7 @@
 
 namespace tandem::nn {
 
-// Indices [...] (i64 or i32) → [...,D]. Parameter: weight [V,D], normal(0, 1) at the start as in PyTorch; the
+// Indices [...] (i64 or i32) → [...,D]. Parameter: weight [V,D], initialised normal(0, 1) as in PyTorch; the
 // row `padding_index` starts at 0 and receives no gradient.
 class Embedding final : public Module {
  public:

@@ -13,7 +13,7 @@ Graph::Graph(std::vector<std::string> inputs) : inputs_(std::move(inputs)) {
   require(!inputs_.empty(), "graph", "a graph needs an input");
 }
 
-// The slot of what `reader` takes of an earlier node; an input of the graph stays as it is.
+// The slot of an earlier node's output that `reader` takes; an input of the graph stays unchanged.
 int Graph::slot_of(const Source& source, const std::string& reader) {
   require(source.node < static_cast<int>(nodes_.size()), "graph",
           "node \"{}\" takes node {}, which comes after it", reader, source.node);
@@ -26,8 +26,8 @@ int Graph::slot_of(const Source& source, const std::string& reader) {
   Node& node = nodes_[static_cast<std::size_t>(source.node)];
   const bool several = source.output != Source::kOnly;
   require(!node.taken || node.several == several, "graph",
-          "node \"{}\" takes the output of node {} {} a number, another node does the contrary", reader,
-          source.node, several ? "by" : "without");
+          "node \"{}\" takes the output of node {} {} a number, unlike another node", reader, source.node,
+          several ? "by" : "without");
   node.taken = true;
   node.several = several;
   const auto number = static_cast<std::size_t>(several ? source.output : 0);
@@ -40,7 +40,7 @@ int Graph::slot_of(const Source& source, const std::string& reader) {
 
 void Graph::use(int slot, int reader) {
   int& last = last_use_[static_cast<std::size_t>(slot)];
-  if (last == reader) return;  // one node may take another one twice
+  if (last == reader) return;  // a node may take another one twice
   std::erase(nodes_[static_cast<std::size_t>(last)].last_uses, slot);
   last = reader;
 }
@@ -65,7 +65,7 @@ int Graph::add(const std::string& name, ModulePtr module, const std::vector<Sour
 }
 
 void Graph::set_outputs(const std::vector<std::pair<std::string, Source>>& outputs) {
-  ensure(output_names_.empty() && !outputs.empty(), "graph", "outputs are named once, and there is one");
+  ensure(output_names_.empty() && !outputs.empty(), "graph", "outputs must be named once, and at least one");
   for (const auto& [name, source] : outputs) {
     const int slot = slot_of(source, "output " + name);
     require(slot >= 0, "graph", "output \"{}\" is an input", name);

@@ -22,7 +22,7 @@ Linear::Linear(Index in_features, Index out_features, const LinearOptions& optio
 }
 
 Linear::Linear(Parameter weight, Parameter bias) {
-  require(weight.defined() && weight.value().rank() == 2, "linear", "a weight has two axes, got {}",
+  require(weight.defined() && weight.value().rank() == 2, "linear", "a weight needs two axes, got {}",
           weight.defined() ? to_string(weight.value()) : "none");
   require(!bias.defined() || bias.value().shape() == Shape{weight.value().size(0)}, "linear",
           "bias {} does not fit weight {}", bias.defined() ? to_string(bias.value()) : "none",

@@ -1,11 +1,11 @@
-// Layers of several inputs: call them with a TensorList.
+// Layers with several inputs, called with a TensorList.
 #pragma once
 
 #include "nn/module.h"
 
 namespace tandem::nn {
 
-// The sum of its inputs, with broadcasting; at least two.
+// Sum of at least two inputs, with broadcasting.
 class Add final : public Module {
  public:
   explicit Add(bool relu = false) : relu_(relu) {}
@@ -17,7 +17,7 @@ class Add final : public Module {
   bool relu_;
 };
 
-// The inputs one after the other along an axis; at least two.
+// Concatenation of at least two inputs along an axis.
 class Concat final : public Module {
  public:
   explicit Concat(int axis = -1) : axis_(axis) {}

@@ -1,4 +1,4 @@
-// Layer and group normalisation: no running state, the same in training and evaluation.
+// Layer and group normalisation, without running state: training and evaluation are the same.
 #pragma once
 
 #include "nn/module.h"
@@ -10,7 +10,8 @@ struct NormOptions {
   bool affine = true;
 };
 
-// Over the last axes, which must have the extents of `shape`. Parameters: weight, bias of that shape.
+// Normalises over the last axes, which must have the extents of `shape`. Parameters: weight, bias of that
+// shape.
 class LayerNorm final : public Module {
  public:
   explicit LayerNorm(const Shape& shape, const NormOptions& options = {});

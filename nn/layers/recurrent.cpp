@@ -16,16 +16,17 @@ Recurrent::Recurrent(Index inputs, Index units, const RecurrentOptions& options)
           "inputs, units and layers must be positive, got {}, {} and {}", inputs, units, options.layers);
   require(options.projection == 0 || options.cell == RnnCell::lstm, name, "only lstm has a projection");
   require(options.projection >= 0 && options.projection < units, name,
-          "a projection gives fewer outputs than there are units, got {} of {}", options.projection, units);
-  require(options.dropout >= 0.0 && options.dropout < 1.0, name, "a probability in [0, 1) is needed, got {}",
+          "a projection must have fewer outputs than units, got {} of {}", options.projection, units);
+  require(options.dropout >= 0.0 && options.dropout < 1.0, name, "dropout must lie in [0, 1), got {}",
           options.dropout);
   require(options.weight_dropout >= 0.0 && options.weight_dropout < 1.0, name,
-          "a probability in [0, 1) is needed for weight_dropout, got {}", options.weight_dropout);
+          "weight_dropout must lie in [0, 1), got {}", options.weight_dropout);
   require(
       options.last_units == 0 || (options.last_units > 0 && options.last_units <= units &&
                                   options.layers > 1 && !options.bidirectional && options.projection == 0),
       name,
-      "last_units are at most the units of the layers before ({}), in one direction and without projection, "
+      "last_units must be at most the units of the earlier layers ({}), in one direction and without "
+      "projection, "
       "got {} with {} layer(s)",
       units, options.last_units, options.layers);
   const Index above = (options.bidirectional ? 2 : 1) * (options.projection > 0 ? options.projection : units);
@@ -95,7 +96,7 @@ RnnResult Recurrent::run_layers(const Tensor& x, const RnnState& state, const Te
 
 namespace {
 
-// What a layer of `units` has of the states [L·D,N,H] of all of them, and its own state in their shape.
+// The part of states [L·D,N,H] that belongs to layers of `units`, and the inverse: padded to H.
 Tensor part_of(const Tensor& states, Index first, Index count, Index units) {
   if (!states.defined()) return {};
   return slice(slice(states, 0, first, first + count), 2, 0, units);

@@ -20,13 +20,13 @@ constexpr Index kIgnored = -1;
 void check(const Tensor& x, const Tensor& target, const CandidateClasses& candidates) {
   require(x.defined() && x.rank() > 0 && target.defined() && target.dtype() == DType::i64 &&
               target.shape() == x.shape().without(x.rank() - 1),
-          kSampledSoftmax, "{} needs one class a row, i64, the target is {}", to_string(x),
+          kSampledSoftmax, "{} needs one class per row (i64), got the target {}", to_string(x),
           to_string(target));
   const Tensor &ids = candidates.ids, &counts = candidates.log_count;
   require(ids.defined() && ids.rank() == 1 && ids.numel() > 0 && counts.defined() &&
               counts.shape() == ids.shape() && candidates.target_log_count.defined() &&
               candidates.target_log_count.shape() == target.shape(),
-          kSampledSoftmax, "the candidates are {}, their log counts {}, those of the target {} {}",
+          kSampledSoftmax, "candidates {}, log counts {} and log counts {} of the target {} do not fit",
           to_string(ids), to_string(counts), to_string(target), to_string(candidates.target_log_count));
 }
 
@@ -63,7 +63,7 @@ Tensor SampledSoftmax::sampled_loss(const Tensor& x, const Tensor& target, const
       bmm(reshape(x2, {rows, 1, inputs}), reshape(embedding(weight, own), {rows, inputs, 1})), {rows, 1});
   Tensor sampled = linear(x2, embedding(weight, candidates.ids));
 
-  // What has been multiplied in fewer bits is widened: no policy may round what is added to it.
+  // The products' results are widened; no policy may round the terms added to them.
   const PrecisionScope as_it_is(nullptr);
   const auto column = [&](const Tensor& t) { return reshape(t, {rows, 1}); };
   Tensor shift = neg(candidates.log_count), target_shift = neg(reshape(candidates.target_log_count, {rows}));

@@ -1,4 +1,4 @@
-// Modules in a row.
+// Sequential container of modules.
 #pragma once
 
 #include <initializer_list>
@@ -12,8 +12,8 @@ namespace tandem::nn {
 class BatchNorm;
 class Conv2d;
 
-// Each child's output is the next one's input; children are called "0", "1", … unless named. Empty: the
-// identity. A convolution and a batch norm behind it run as conv_norm (nn/layers/conv_norm.h).
+// Each child's output is the next one's input; children are called "0", "1", … by default. Empty: the
+// identity. A convolution followed by a batch norm runs as conv_norm (nn/layers/conv_norm.h).
 class Sequential final : public Module {
  public:
   Sequential() = default;
@@ -27,7 +27,7 @@ class Sequential final : public Module {
   std::string describe() const override;
 
  private:
-  // What forward() calls, in order: a child, or a convolution with the batch norm behind it.
+  // A call in forward(): a child, or a convolution with its batch norm.
   struct Step {
     Module* child = nullptr;
     Conv2d* conv = nullptr;

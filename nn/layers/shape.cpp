@@ -13,7 +13,7 @@ namespace tandem::nn {
 Tensor Flatten::forward(const Tensor& x) {
   require(x.rank() >= 2, "flatten", "expects [N,…], input is {}", to_string(x.shape()));
   if (x.rank() == 2) return x;
-  // Explicit extents: with an empty batch none could be inferred.
+  // Explicit extents, because none can be inferred from an empty batch.
   const Shape flat{x.size(0), x.shape().product(1, x.rank())};
   if (order_ == FlattenOrder::hwc) return reshape(x, flat);
   std::vector<int> order{0, x.rank() - 1};
@@ -24,7 +24,7 @@ Tensor Flatten::forward(const Tensor& x) {
 Reshape::Reshape(std::vector<Index> extents) : extents_(std::move(extents)) {
   const auto inferred = std::ranges::count(extents_, Index{-1});
   const bool valid = std::ranges::all_of(extents_, [](Index extent) { return extent > 0 || extent == -1; });
-  require(valid && inferred <= 1, "reshape", "extents are positive, one may be -1, got {}",
+  require(valid && inferred <= 1, "reshape", "extents must be positive, except one -1, got {}",
           fmt::join(extents_, ","));
   std::vector<Index> given = extents_;
   std::erase(given, Index{-1});
@@ -41,7 +41,7 @@ Tensor Reshape::forward(const Tensor& x) {
     extents.push_back(extent > 0 ? extent : elements / given_elements_);
   }
   require(inferred ? elements % given_elements_ == 0 : elements == given_elements_, "reshape",
-          "{} elements a sample do not fill [{}], input is {}", elements, fmt::join(extents_, ","),
+          "{} elements per sample do not fit [{}], input is {}", elements, fmt::join(extents_, ","),
           to_string(x.shape()));
   return reshape(x, std::move(extents));
 }
@@ -52,11 +52,11 @@ Upsample::Upsample(const UpsampleOptions& options) : options_(options) {
   require(options.size.has_value() != options.scale.has_value(), "upsample",
           "needs either a size or a scale");
   if (options.size)
-    require((*options.size)[0] > 0 && (*options.size)[1] > 0, "upsample", "a size is positive, got {}×{}",
-            (*options.size)[0], (*options.size)[1]);
+    require((*options.size)[0] > 0 && (*options.size)[1] > 0, "upsample",
+            "a size must be positive, got {}×{}", (*options.size)[0], (*options.size)[1]);
   if (options.scale)
-    require((*options.scale)[0] > 0 && (*options.scale)[1] > 0, "upsample", "a scale is positive, got {}×{}",
-            (*options.scale)[0], (*options.scale)[1]);
+    require((*options.scale)[0] > 0 && (*options.scale)[1] > 0, "upsample",
+            "a scale must be positive, got {}×{}", (*options.scale)[0], (*options.scale)[1]);
 }
 
 Tensor Upsample::forward(const Tensor& x) {

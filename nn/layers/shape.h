@@ -1,4 +1,4 @@
-// Layers that change shapes only, and resizing.
+// Layers that change shapes, and resizing.
 #pragma once
 
 #include <array>
@@ -16,8 +16,8 @@ class Identity final : public Module {
   std::string describe() const override { return "Identity"; }
 };
 
-// The order in which an image's elements are listed. `hwc` is the order in memory and costs nothing; `chw` is
-// PyTorch's, which weights of a following Linear in a PyTorch file expect, and costs a copy.
+// Order of an image's elements. `hwc`, the order in memory, is free; `chw`, which a following Linear with
+// weights from PyTorch expects, needs a copy.
 enum class FlattenOrder : std::uint8_t { hwc, chw };
 
 // [N,…] → [N,rest].
@@ -32,7 +32,7 @@ class Flatten final : public Module {
   FlattenOrder order_;
 };
 
-// [N,…] → [N,extents…]; one extent may be -1: inferred.
+// [N,…] → [N,extents…]; one extent may be -1 (inferred).
 class Reshape final : public Module {
  public:
   explicit Reshape(std::vector<Index> extents);
@@ -42,16 +42,16 @@ class Reshape final : public Module {
 
  private:
   std::vector<Index> extents_;
-  Index given_elements_ = 1;  // of the extents that are given
+  Index given_elements_ = 1;  // product of the explicit extents
 };
 
 struct UpsampleOptions {
-  std::optional<std::array<Index, 2>> size = {};    // height, width: either this
-  std::optional<std::array<double, 2>> scale = {};  // or factors, the result rounded down
+  std::optional<std::array<Index, 2>> size = {};    // height, width; either size or scale
+  std::optional<std::array<double, 2>> scale = {};  // factors; the result is rounded down
   ResizeMode mode = ResizeMode::nearest;
   bool align_corners = false;  // bilinear only
-  // Whether coordinates follow from the sizes of image and result, rather than from `scale` itself: PyTorch's
-  // recompute_scale_factor, which is false there by default. It differs where a scale gives no whole size.
+  // Compute coordinates from the sizes of image and result instead of `scale`: PyTorch's
+  // recompute_scale_factor, whose default is false. It matters if the scaled size is not whole.
   bool recompute_scale_factor = true;
 };
 

@@ -1,4 +1,4 @@
-// A layer of several outputs.
+// Split layer, with several outputs.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace tandem::nn {
 
-// Pieces of the given extents along an axis, which must add up; ask for them with all_outputs.
+// Pieces of the given extents along an axis, which must sum to its extent; get them from all_outputs.
 class Split final : public Module {
  public:
   explicit Split(std::vector<Index> sizes, int axis = -1) : sizes_(std::move(sizes)), axis_(axis) {}

@@ -112,7 +112,7 @@ TEST_CASE("logits whose softmax is no number are refused", "[tasks][detection]")
     std::vector<float> logits{9, 0, 0};
     logits.insert(logits.end(), row.begin(), row.end());
     CHECK_FAILS(UserError, models::candidates_of_logits(logits, 3, {.score = 0.01, .per_class = 400}),
-                "at anchor 1 is no number");
+                "at anchor 1 is NaN");
   }
   CHECK(models::candidates_of_logits(std::vector<float>{-infinite, 0, -infinite}, 3,
                                      {.score = 0.01, .per_class = 400})[1]

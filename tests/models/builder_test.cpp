@@ -397,11 +397,11 @@ TEST_CASE("a model serves the task that calls its interface, and another one is 
     return data;
   };
   check_error(R"({"name": "resnet8"})",
-              {"[model] resnet8 is no detector; take ssd_small, ", "residual network"},
+              {"[model] resnet8 is no detector; use ssd_small, ", "residual network"},
               wanted(ModelKind::detector));
-  check_error(R"({"name": "dcgan"})", {"dcgan is no classifier; take mlp, lenet5, "},
+  check_error(R"({"name": "dcgan"})", {"dcgan is no classifier; use mlp, lenet5, "},
               wanted(ModelKind::classifier));
-  check_error(R"({"name": "mlp"})", {"mlp is no language model; take language_model"},
+  check_error(R"({"name": "mlp"})", {"mlp is no language model; use language_model"},
               wanted(ModelKind::causal));
   // Classifiers and segmenters are told apart by their scores.
   CHECK(built(R"({"name": "lenet5"})", wanted(ModelKind::classifier)));
@@ -409,7 +409,7 @@ TEST_CASE("a model serves the task that calls its interface, and another one is 
   const options::Value flatten = options::Given{{"type", "flatten"}};
   const ModelOptions layers{.spec = options::Given{{"layers", std::vector<options::Value>{flatten}}}};
   CHECK_THROWS_WITH(build_as<CausalModel>(layers, {.sample = {28, 28, 1}}),
-                    Catch::Contains("a list of layers is no language model; take language_model"));
+                    Catch::Contains("a list of layers is no language model; use language_model"));
 }
 
 TEST_CASE("a model built twice under one seed is the same") {

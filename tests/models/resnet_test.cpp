@@ -131,7 +131,7 @@ TEST_CASE("weights depend on the seed alone") {
 TEST_CASE("depths of neither family are refused") {
   CHECK_THROWS_WITH(resnet(19),
                     Catch::Contains("[resnet]") && Catch::Contains("19") && Catch::Contains("20"));
-  CHECK_THROWS_WITH(resnet(2), Catch::Contains("depth 2 is of neither family"));
+  CHECK_THROWS_WITH(resnet(2), Catch::Contains("depth 2 is in neither family"));
   CHECK_NOTHROW(resnet(14));
   CHECK_THROWS_AS(Shortcut(nullptr, 4, 2, 1), UserError);
 }

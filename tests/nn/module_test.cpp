@@ -227,7 +227,7 @@ TEST_CASE("a module that does not describe itself has the name of its class, wit
       {"Around<tandem::nn::Relu>", std::make_shared<Around<Relu>>()},
   };
   for (const auto& [name, module] : named) CHECK(module->describe() == name);
-  CHECK_THROWS_WITH(Local()(ramp({2})), Catch::Contains("[Local] has no form of one input"));
+  CHECK_THROWS_WITH(Local()(ramp({2})), Catch::Contains("[Local] has no forward with one input"));
 }
 
 TEST_CASE("modules of one input refuse several, with their description") {
@@ -317,7 +317,7 @@ TEST_CASE("a call of a module's own types is observed as forward is") {
                                               "-Cellf32[3,2]", "+Split(1 + 1, axis -1)",
                                               "-Split(1 + 1, axis -1)f32[3,1]"});
   CHECK(several.counts == std::vector<std::size_t>{1, 20, 20});
-  CHECK_THROWS_WITH(static_cast<Module&>(cell)(x), Catch::Contains("[Cell] has no form of one input"));
+  CHECK_THROWS_WITH(static_cast<Module&>(cell)(x), Catch::Contains("[Cell] has no forward with one input"));
   CHECK(Linear(2, 1).all_outputs({x}).size() == 1);
   CHECK(Add().all_outputs({x, x}).size() == 1);
 }

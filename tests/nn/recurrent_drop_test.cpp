@@ -135,7 +135,7 @@ TEST_CASE("mistakes in what AWD-LSTM asks for are explained", "[recurrent]") {
         RecurrentOptions{.layers = 2, .bidirectional = true, .last_units = 3},
         RecurrentOptions{.layers = 2, .projection = 2, .last_units = 2}})
     CHECK_THAT(message(options),
-               Catch::Contains("last_units are at most the units of the layers before (5)"));
+               Catch::Contains("last_units must be at most the units of the earlier layers (5)"));
   Recurrent layers(kInputs, kUnits, {.layers = 2, .last_units = 2});
   CHECK_THROWS_AS(layers(some_input(), {Tensor::zeros({1, kRows, kUnits}), {}}), UserError);
 }

@@ -335,7 +335,7 @@ TEST_CASE("what a GAN cannot be trained with is said in a line", "[program][gan]
   CHECK_THAT(gan.refused_to_train({R"(init_from={"path": "run", "freeze": "generator"})"}),
              Contains("generator") && Contains("no parameter to train"));
   // Networks.
-  CHECK_THAT(refused(R"(model="lenet5")"), Contains("lenet5 is no GAN; take dcgan"));
+  CHECK_THAT(refused(R"(model="lenet5")"), Contains("lenet5 is no GAN; use dcgan"));
   CHECK_THAT(refused("model.image_size=32"), Contains("32"));
   CHECK_THAT(refused("model.width=0"), Contains("model.width"));
   // Sizes of images.
@@ -358,6 +358,6 @@ TEST_CASE("what a GAN cannot be trained with is said in a line", "[program][gan]
   CHECK_THAT(refused("eval.samples=1"), Contains("eval.samples"));
   // What one network is trained for, two are not.
   CHECK_THAT(gan.refused({"train", "digits_mlp", "model=dcgan", "run_dir=refused", "-q"}),
-             Contains("model: dcgan is no classifier; take mlp") &&
+             Contains("model: dcgan is no classifier; use mlp") &&
                  Contains("DCGAN: a generator and a discriminator"));
 }

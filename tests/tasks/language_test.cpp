@@ -267,10 +267,10 @@ TEST_CASE("a batch of random steps makes the rate follow its length", "[tasks][l
 TEST_CASE("mistakes in the parts of AWD-LSTM are explained", "[tasks][language]") {
   CHECK_THAT(user_error_of([] { Trial({"model.word_dropout=1"}); }), Contains("model.word_dropout"));
   CHECK_THAT(user_error_of([] { Trial({"model.weight_dropout=-0.1"}); }), Contains("model.weight_dropout"));
-  CHECK_THAT(user_error_of([] { Trial({"model.last_units=9"}); }), Contains("last_units are at most"));
+  CHECK_THAT(user_error_of([] { Trial({"model.last_units=9"}); }), Contains("last_units must be at most"));
   CHECK_THAT(user_error_of([] {
                Trial({"model.tied=true", "model.last_units=5"});
              }),
-             Contains("as many outputs of the cells (5) as the embedding has (6)"));
+             Contains("equal numbers of outputs of the cells (5) and of the embedding (6)"));
   CHECK_THAT(user_error_of([] { Trial({"loss.ar=-1"}); }), Contains("loss.ar"));
 }

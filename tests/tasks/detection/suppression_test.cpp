@@ -115,5 +115,5 @@ TEST_CASE("detections are above the score, few of a class and of an image, and w
 TEST_CASE("a score that is no number is refused", "[tasks][detection]") {
   std::vector<float> scores(9, 0.3f);
   scores[5] = std::numeric_limits<float>::quiet_NaN();
-  CHECK_FAILS(UserError, found(scores), "class 2 at anchor 1 is no number");
+  CHECK_FAILS(UserError, found(scores), "class 2 at anchor 1 is NaN");
 }
