@@ -40,7 +40,7 @@ TANDEM_HD float overlap(const Corners& a, float area_a, const Corners& b, float 
   return all > 0.0f ? shared / all : 0.0f;
 }
 
-// ln(a/b), computed in double so that the rounded float is exact.
+// ln(a/b), computed in double, whose rounding errors do not show in a float.
 TANDEM_HD float log_ratio(float a, float b) {
   return static_cast<float>(math::log(static_cast<double>(a / b)));
 }

@@ -30,10 +30,10 @@ void set_element(const Tensor& t, Index i, double value, bool accumulate = false
   });
 }
 
-// Minimum size in bytes of an output for non-temporal stores: half of the last-level cache, or L2 on Intel
-// servers, whose L3 spans the mesh of a socket and stores as slowly as memory. One core of a Xeon (Emerald
-// Rapids, 260 MB shared L3) stores 8 to 12 GB/s at any size, and 20 with non-temporal stores; the writing
-// passes of batch norm in a step of ResNet-50, batch 8, take 120 ms instead of 170.
+// Minimum size in bytes of an output for non-temporal stores: half of the last-level cache, or all of L2 on
+// Intel servers, whose L3 spans the mesh of a socket and stores as slowly as memory. One core of a Xeon
+// (Emerald Rapids, 260 MB shared L3) stores 8 to 12 GB/s at any size, and 20 with non-temporal stores; the
+// writing passes of batch norm in a step of ResNet-50, batch 8, take 120 ms instead of 170.
 std::size_t stream_threshold() {
   static const std::size_t bytes = [] {
     constexpr long kLargestOfFewCores = 48L << 20;
