@@ -26,10 +26,10 @@ namespace {
 using amp::plan::Graph;
 using amp::plan::Op;
 
-constexpr double kLeastGain = 0.02;  // of a product's time, below which a change is noise
+constexpr double kLeastGain = 0.02;  // share of a product's time below which a change is noise
 constexpr std::size_t kWorst = 3;
 
-// Forward, and each gradient once more.
+// Work of forward and of each gradient.
 Work work_of(const Graph& graph, const Op& op, std::int64_t flop, std::int64_t bytes_an_element) {
   std::int64_t elements = 0;
   bool gradient = false;
@@ -58,9 +58,9 @@ std::string unit_of(Backend& backend, DType low) {
   return cpu::has_bf16_products(cpu::level()) ? "AVX-512 BF16" : "";
 }
 
-class Advising {
+class AdviceBuilder {
  public:
-  Advising(const config::Loaded& loaded, std::size_t phase, double seconds)
+  AdviceBuilder(const config::Loaded& loaded, std::size_t phase, double seconds)
       : phase_(phase),
         loaded_(loaded),
         precision_(planning::precision_of(loaded)),
@@ -133,7 +133,7 @@ class Advising {
     }
     const double rest = static_cast<double>(measured_.rest_ns), whole = ops + rest;
     advice_.f32_ms = 1e-6 * whole;
-    // What an op takes that is bound by products, and is none, no matrix unit makes faster.
+    // Matrix units speed up only products, so other compute-bound ops do not count as compute.
     advice_.shares = {
         .compute = sums[0] / whole, .memory = sums[1] / whole, .overhead = (sums[2] + rest) / whole};
     advice_.expected = step_speedup(advice_.shares, advice_.factor);
@@ -148,11 +148,10 @@ class Advising {
     advice_.closure = whole * 1e-9 / planning::median(steps) - 1.0;
   }
 
-  // "a fourth channel of zeros in the loader"
+  // "channels of zeros, added by the loader"
   static std::string how_to(const Product& from, const Product& to, bool last) {
-    if (!from.input_gradient) return "channels of zeros, added where batches are loaded";
-    if (last && to.outputs != from.outputs)
-      return "a larger vocabulary or more classes, whose logits are masked";
+    if (!from.input_gradient) return "channels of zeros, added by the loader";
+    if (last && to.outputs != from.outputs) return "a larger vocabulary or more classes, with masked logits";
     return "wider layers: channels or units";
   }
 
@@ -243,7 +242,7 @@ std::vector<Advice> advise(const config::Loaded& loaded, double seconds) {
   const std::vector<std::string> names = train::planned_phases(loaded, runs::describe_data(loaded.config));
   std::vector<Advice> phases;
   for (std::size_t phase = 0; phase < names.size(); ++phase) {
-    phases.push_back(Advising(loaded, phase, seconds / static_cast<double>(names.size())).run());
+    phases.push_back(AdviceBuilder(loaded, phase, seconds / static_cast<double>(names.size())).run());
     phases.back().phase = names[phase];
   }
   phases.back().lint = lint(loaded, planning::precision_of(loaded));

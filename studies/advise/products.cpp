@@ -57,7 +57,7 @@ class Collector final : public OpObserver {
   amp::OpKeys keys_;
 };
 
-// Seconds of forward and backward from the mean of the result.
+// Timer of a product's forward and backward.
 class Timed {
  public:
   Timed(const Product& product, Backend& backend, DType dtype) : product_(product), backend_(backend) {
@@ -72,7 +72,7 @@ class Timed {
     const std::uint64_t first = backend_.timestamp();
     const Tensor y =
         product_.convolution ? conv2d(x_, weight_, {}, *product_.convolution) : linear(x_, weight_);
-    const Tensor dy = y.detach();  // any gradient of its shape takes as long
+    const Tensor dy = y.detach();  // the values of the gradient do not matter
     Node& node = *node_of(y);
     const Needs::Input wanted[] = {{.wanted = product_.input_gradient}, {.wanted = true}, {}};
     std::vector<Tensor> given{dy}, found(3);

@@ -1,4 +1,4 @@
-// The products of a step with their sizes, and their time at these sizes or others.
+// Products of a step with their sizes, and their times for given sizes.
 #pragma once
 
 #include <functional>
@@ -16,9 +16,9 @@ namespace tandem::advise {
 struct Product {
   amp::plan::OpKey key;
   ProductSize size;               // of forward
-  Index inputs = 0, outputs = 0;  // channels or features that a layer could have more of; 0: of no layer
+  Index inputs = 0, outputs = 0;  // channels or features of a layer that can be widened; 0: none
   bool input_gradient = true;
-  Shape x, weight;  // of a linear layer or a convolution, as they are called
+  Shape x, weight;  // inputs of a linear layer or convolution
   std::optional<Conv2dOptions> convolution;
 
   bool resizable() const { return inputs > 0; }
@@ -28,16 +28,15 @@ struct Product {
   std::int64_t bytes() const;
 };
 
-// Products of a forward with the tape on, in order; of an op with several, its first. Linear layers and
-// convolutions without groups are resizable.
+// Products of a forward with the tape on, in order; for an op with several products, the first. Linear layers
+// and convolutions without groups are resizable.
 std::vector<Product> products_of(nn::Module& model, const std::function<Tensor()>& forward);
-// Of a phase's forward of a made-up batch as the configuration has it, on the host. Throws as
-// train::trace_of.
+// Products of a phase's forward on a synthetic batch, on the host. Throws as train::trace_of.
 std::vector<Product> products_of(const config::Loaded& loaded, const tasks::DataPtr& data,
                                  std::size_t phase = 0);
 
-// Forward and gradients of a resizable product with operands of `dtype`, in turns of the given ones: the
-// median seconds of each.
+// Median seconds of forward and gradients of each resizable product, with operands of `dtype`; the products
+// are measured in turns.
 std::vector<double> times_of(const std::vector<Product>& products, Backend& backend, DType dtype);
 
 }  // namespace tandem::advise

@@ -61,12 +61,12 @@ void print_ops(const Advice& advice) {
                op.size ? share(op.tensor_cores) : "", op.size ? share(op.amx) : ""});
   }
   table.print();
-  if (ops.size() > kShown) output::print("and {} more ops; --json has all\n", ops.size() - kShown);
+  if (ops.size() > kShown) output::print("and {} more ops; --json lists all\n", ops.size() - kShown);
 }
 
 void print_changes(const Advice& advice) {
   if (advice.changes.empty()) {
-    output::print("sizes: no layer is faster with its channels or features in multiples of 8\n");
+    output::print("sizes: no layer is faster if its channels or features are multiples of 8\n");
     return;
   }
   report::Table table({"layer", "inputs", "outputs", "saves, µs", "adds", "how"});
@@ -81,14 +81,15 @@ void print_changes(const Advice& advice) {
 void print_batch(const Advice& advice) {
   if (!advice.batch_advice)
     output::print(
-        "batch {}: no batch brings a product to the {:.0f} FLOP a byte at which memory is not its bound\n",
+        "batch {}: no batch brings a product to {:.0f} FLOP per byte, above which it would not be "
+        "memory-bound\n",
         advice.batch, advice.ridge);
   else
     output::print(
-        "batch {}: with {} products of {:.0f} % of the FLOP do {:.0f} FLOP a byte, at which memory is not "
-        "their bound{}\n",
+        "batch {}: with {}, products with {:.0f} % of the FLOP reach {:.0f} FLOP per byte, above which they "
+        "are not memory-bound{}\n",
         advice.batch, advice.batch_advice->batch, 100.0 * advice.batch_advice->reached, advice.ridge,
-        advice.most > 0 ? fmt::format("; memory holds {}", advice.most) : "");
+        advice.most > 0 ? fmt::format("; at most {} fit in memory", advice.most) : "");
 }
 
 Json advice_json(const Advice& advice) {
@@ -139,16 +140,14 @@ Json advice_json(const Advice& advice) {
 
 void print_advice(const std::string& name, const Advice& advice) {
   output::print("{}: a step of {:.1f} ms in FP32; {} is multiplied {}\n\n", name, advice.f32_ms, advice.dtype,
-                advice.unit.empty() ? "by widening it to FP32" : "by " + advice.unit);
+                advice.unit.empty() ? "in FP32 after widening" : "by " + advice.unit);
   print_ops(advice);
   output::print("\n");
   print_changes(advice);
   print_batch(advice);
   output::print(
-      "step: {:.0f} % bound by products, {:.0f} % by memory, {:.0f} % overhead and host; with products "
-      "{:.1f} × as "
-      "fast and half the bytes {:.2f} × faster, by products alone below {:.2f} × whatever the machine "
-      "(Amdahl)\n",
+      "step: {:.0f} % bound by products, {:.0f} % by memory, {:.0f} % overhead and host; {:.1f} × faster "
+      "products and half the bytes give a speedup of {:.2f} ×, products alone at most {:.2f} × (Amdahl)\n",
       100.0 * advice.shares.compute, 100.0 * advice.shares.memory, 100.0 * advice.shares.overhead,
       advice.factor, advice.expected, advice.bound);
   output::print(
@@ -179,7 +178,7 @@ void print(const std::string& name, const std::vector<Advice>& phases) {
     if (&advice != &phases.back()) output::print("\n");
   }
   const Advice& last = phases.back();
-  if (last.lint.empty()) output::print("lint: nothing that {} does not hold\n", last.dtype);
+  if (last.lint.empty()) output::print("lint: {} can represent all values\n", last.dtype);
   for (const amp::LintLine& line : last.lint) output::print("lint: {}\n", to_string(line));
 }
 

@@ -19,8 +19,8 @@ constexpr std::int64_t kSmallest = 4, kAttempts = 8, kLargest = std::int64_t{1} 
 
 class ArmCapacity {
  public:
-  ArmCapacity(const Experiment& plan, const Arm& arm, const train::StopRequest& stop)
-      : plan_(plan), arm_(arm), stop_(stop) {}
+  ArmCapacity(const Experiment& experiment, const Arm& arm, const train::StopRequest& stop)
+      : experiment_(experiment), arm_(arm), stop_(stop) {}
 
   Capacity find(std::size_t memory) const {
     const std::int64_t base = std::max<std::int64_t>(4 * kSmallest, 16);
@@ -40,37 +40,37 @@ class ArmCapacity {
 
  private:
   std::size_t peak(std::int64_t batch) const {
-    std::vector<std::string> words{"bench", plan_.config};
-    const auto more = plan_.arguments(arm_);
+    std::vector<std::string> words{"bench", experiment_.config};
+    const auto more = experiment_.arguments(arm_);
     words.insert(words.end(), more.begin(), more.end());
     words.push_back(fmt::format("data.batch_size={}", batch));
     for (const char* word : {"--steps", "1", "--warmup", "1", "--json"}) words.emplace_back(word);
     const Exit exit = run_program(words, stop_);
     if (stop_.asked()) throw Interrupted();
     if (exit.code != 0)
-      throw VendorError("", fmt::format("the memory of {} with a batch of {} cannot be measured: {}",
-                                        arm_.name, batch, exit.last_words()));
+      throw VendorError("", fmt::format("the memory of {} for a batch of {} cannot be measured: {}",
+                                        arm_.name, batch, exit.last_line()));
     return nlohmann::json::parse(exit.out).at("peak_memory_bytes");
   }
 
-  const Experiment& plan_;
+  const Experiment& experiment_;
   const Arm& arm_;
   const train::StopRequest& stop_;
 };
 
 }  // namespace
 
-std::vector<std::optional<Capacity>> largest_batches(const Experiment& plan, std::size_t memory,
+std::vector<std::optional<Capacity>> largest_batches(const Experiment& experiment, std::size_t memory,
                                                      const train::StopRequest& stop,
                                                      const std::function<void(const std::string&)>& say) {
   std::vector<std::optional<Capacity>> found;
-  for (const Arm& arm : plan.arms) {
+  for (const Arm& arm : experiment.arms) {
     if (arm.name == kNull) {
       found.emplace_back();
       continue;
     }
-    found.emplace_back(ArmCapacity(plan, arm, stop).find(memory));
-    say(fmt::format("{}: a batch of {} fits into {}", arm.name, found.back()->batch,
+    found.emplace_back(ArmCapacity(experiment, arm, stop).find(memory));
+    say(fmt::format("{}: a batch of {} fits in {}", arm.name, found.back()->batch,
                     bytes_text(static_cast<double>(memory))));
   }
   return found;
@@ -91,7 +91,7 @@ std::size_t parse_bytes(const std::string& text) {
       return static_cast<std::size_t>(count * bytes);
   throw UserError(
       "",
-      fmt::format("\"{}\" is no size of memory; expected a number and one of B, kB, MB, GB, KiB, MiB, GiB",
+      fmt::format("\"{}\" is not a memory size; expected a number and one of B, kB, MB, GB, KiB, MiB, GiB",
                   text));
 }
 

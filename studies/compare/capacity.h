@@ -1,7 +1,7 @@
-// The largest batch whose training step fits into a given memory, for each arm.
+// The largest batch whose training step fits in a given memory, for each arm.
 //
-// The peak of a step grows by the same bytes for every sample, so two measurements give an estimate; it is
-// then tried, and lowered until it fits. Every measurement is a process of its own.
+// The peak of a step is linear in the batch size, so two measurements give an estimate; it is then measured,
+// and reduced until it fits. Each measurement is a separate process.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,15 @@ namespace tandem::compare {
 struct Capacity {
   std::int64_t batch = 0;  // 0: not even one sample fits
   std::size_t peak = 0;    // bytes of the step with that batch
-  std::size_t memory = 0;  // what it was asked to fit into
+  std::size_t memory = 0;  // limit in bytes
 };
 
-// One entry for each arm; fp32_null is fp32. Throws Interrupted.
-std::vector<std::optional<Capacity>> largest_batches(const Experiment& plan, std::size_t memory,
+// One entry for each arm; absent for fp32_null, which equals fp32. Throws Interrupted.
+std::vector<std::optional<Capacity>> largest_batches(const Experiment& experiment, std::size_t memory,
                                                      const train::StopRequest& stop,
                                                      const std::function<void(const std::string&)>& say);
 
-// "4GiB", "512 MiB", "2e9": bytes. Throws UserError for anything else.
+// Bytes of "4GiB", "512 MiB", "2e9". Throws UserError for other texts.
 std::size_t parse_bytes(const std::string& text);
 
 }  // namespace tandem::compare

@@ -44,7 +44,7 @@ std::string words_of(const Json& json) {
   return words;
 }
 
-// Lays `over` on `under`: objects merge key by key.
+// Merges `over` into `under`, objects key by key.
 void lay_over(Json& under, const Json& over) {
   for (const auto& [key, value] : over.items()) {
     if (value.is_object() && under.contains(key) && under[key].is_object()) {
@@ -55,38 +55,39 @@ void lay_over(Json& under, const Json& over) {
   }
 }
 
-class Planner {
+class ExperimentBuilder {
  public:
-  explicit Planner(const Request& request) : request_(request) {}
+  explicit ExperimentBuilder(const Request& request) : request_(request) {}
 
-  Experiment plan() {
+  Experiment build() {
     loaded_ = config::load(request_.config, request_.overrides);
     const auto& config = loaded_.config;
     const config::CompareConfig compare = config.compare.value_or(config::CompareConfig{});
-    plan_.config = request_.config;
-    plan_.name = config.name;
-    plan_.overrides = request_.overrides;
-    plan_.metric = config.best();
-    const tasks::MetricKind kind = tasks::kind_of(config::metrics(config), plan_.metric);
-    plan_.percent = kind.share;
-    plan_.greater_is_better = kind.greater_is_better;
-    plan_.margin = compare.margin;
-    plan_.default_margin = !loaded_.given.find("compare") || !loaded_.given.find("compare")->find("margin");
-    plan_.speed_steps = compare.speed_steps;
-    plan_.speed_rounds = compare.speed_rounds;
-    for (std::int64_t i = 0; i < compare.seeds; ++i) plan_.seeds.push_back(config.seed + i);
-    plan_.out = request_.out.empty() ? fmt::format("runs/{}-compare", config.name) : request_.out;
-    require(valid_utf8(plan_.out.string()) == plan_.out.string(), "",
-            "compare: --out {} is not valid UTF-8; name another folder", plan_.out.string());
+    experiment_.config = request_.config;
+    experiment_.name = config.name;
+    experiment_.overrides = request_.overrides;
+    experiment_.metric = config.best();
+    const tasks::MetricKind kind = tasks::kind_of(config::metrics(config), experiment_.metric);
+    experiment_.percent = kind.share;
+    experiment_.greater_is_better = kind.greater_is_better;
+    experiment_.margin = compare.margin;
+    experiment_.default_margin =
+        !loaded_.given.find("compare") || !loaded_.given.find("compare")->find("margin");
+    experiment_.speed_steps = compare.speed_steps;
+    experiment_.speed_rounds = compare.speed_rounds;
+    for (std::int64_t i = 0; i < compare.seeds; ++i) experiment_.seeds.push_back(config.seed + i);
+    experiment_.out = request_.out.empty() ? fmt::format("runs/{}-compare", config.name) : request_.out;
+    require(valid_utf8(experiment_.out.string()) == experiment_.out.string(), "",
+            "compare: --out {} is not valid UTF-8; choose another folder", experiment_.out.string());
     std::vector<Json> arms = compare.arms;
     if (arms.empty()) arms = {"fp32", kNull, "amp_fp16", "amp_bf16"};
     for (std::size_t i = 0; i < arms.size(); ++i) add_arm(i, arms[i]);
-    const auto baseline = std::find_if(plan_.arms.begin(), plan_.arms.end(),
+    const auto baseline = std::find_if(experiment_.arms.begin(), experiment_.arms.end(),
                                        [](const Arm& arm) { return arm.name == kBaseline; });
-    require(baseline != plan_.arms.end(), "",
-            "{}: compare.arms: has no \"fp32\", which the others are compared with", place("compare.arms"));
-    std::rotate(plan_.arms.begin(), baseline, baseline + 1);
-    return std::move(plan_);
+    require(baseline != experiment_.arms.end(), "", "{}: compare.arms: \"fp32\", the baseline, is missing",
+            place("compare.arms"));
+    std::rotate(experiment_.arms.begin(), baseline, baseline + 1);
+    return std::move(experiment_);
   }
 
  private:
@@ -97,7 +98,7 @@ class Planner {
     throw UserError("", fmt::format("{}: {}: {}", place(path), path, what));
   }
 
-  // The precision that a word stands for, as an object.
+  // The precision preset as an object.
   Json expanded(std::size_t index, const std::string& word) const {
     const auto& presets = config::PrecisionConfig::schema().presets;
     if (const auto found = presets.find(word); found != presets.end()) return config::to_json(found->second);
@@ -134,21 +135,21 @@ class Planner {
     }
     if (arm.name.empty() || !std::all_of(arm.name.begin(), arm.name.end(), allowed_in_name) ||
         arm.name.find_first_not_of('.') == std::string::npos)
-      refuse(index, fmt::format("\"{}\" cannot name a folder; give the arm a \"name\"", arm.name));
-    for (const Arm& other : plan_.arms)
-      if (other.name == arm.name) refuse(index, fmt::format("a second arm is named {}", arm.name));
+      refuse(index, fmt::format("\"{}\" is not a folder name; give the arm a \"name\"", arm.name));
+    for (const Arm& other : experiment_.arms)
+      if (other.name == arm.name) refuse(index, fmt::format("two arms have the name {}", arm.name));
     finish(index, std::move(arm), precision, null);
   }
 
   void finish(std::size_t index, Arm arm, Json precision, bool null) {
     arm.overrides = {"compare=null", "precision=" + precision.dump()};
     if (null) arm.overrides.push_back("init_ulps=1");
-    std::vector<std::string> all = plan_.overrides;
+    std::vector<std::string> all = experiment_.overrides;
     all.insert(all.end(), arm.overrides.begin(), arm.overrides.end());
-    for (const config::Problem& problem : config::problems_of(plan_.config, all))
+    for (const config::Problem& problem : config::problems_of(experiment_.config, all))
       refuse(index, fmt::format("{}: {}", problem.path, problem.what));
-    config::Loaded loaded = config::load(plan_.config, all);
-    // Equal numbers of applied updates need skipped steps to be tried again, so that is an arm's default.
+    config::Loaded loaded = config::load(experiment_.config, all);
+    // Arms retry skipped steps by default, so that all have the same number of applied updates.
     if (precision.is_object() && !precision.contains("on_skip") &&
         config::precision_of(loaded.config.precision).scaler.moves()) {
       precision["on_skip"] = "retry";
@@ -161,12 +162,12 @@ class Planner {
     label.on_skip = "drop";
     arm.precision = label.label();
     arm.emulated = !label.is_fp32() && label.dtype == "fp16";
-    plan_.arms.push_back(std::move(arm));
+    experiment_.arms.push_back(std::move(arm));
   }
 
   const Request& request_;
   config::Loaded loaded_;
-  Experiment plan_;
+  Experiment experiment_;
 };
 
 }  // namespace
@@ -184,11 +185,11 @@ std::vector<std::string> Experiment::arguments(const Arm& arm) const {
 std::vector<std::string> Experiment::arguments(const Arm& arm, std::int64_t seed) const {
   std::vector<std::string> all = arguments(arm);
   all.push_back(fmt::format("seed={}", seed));
-  // Quoted, so that a folder named 7 is one.
+  // Quoted, so that a folder name like 7 stays a string.
   all.push_back("run_dir=" + Json(run_directory(arm, seed).string()).dump());
   return all;
 }
 
-Experiment make_experiment(const Request& request) { return Planner(request).plan(); }
+Experiment make_experiment(const Request& request) { return ExperimentBuilder(request).build(); }
 
 }  // namespace tandem::compare

@@ -1,4 +1,4 @@
-// What a comparison will do: the arms with the configuration of each, the seeds, the margin and the folder.
+// Experiment: the arms of a comparison with their configurations, seeds, margin and output folder.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@ inline constexpr const char* kBaseline = "fp32";
 inline constexpr const char* kNull = "fp32_null";
 
 struct Arm {
-  std::string name;       // names a folder: letters, digits, "_", "-" and "."
-  std::string precision;  // as a run says it: "amp_fp16", "O2/fp16"
-  bool emulated = false;  // FP16 on a CPU: exact, and slower than it would be on a GPU
-  // What makes the arm of the user's configuration, as arguments of the command line.
+  std::string name;       // a folder name: letters, digits, "_", "-" and "."
+  std::string precision;  // as in a run's record: "amp_fp16", "O2/fp16"
+  bool emulated = false;  // FP16 on a CPU: exact, but slower than on a GPU
+  // Command-line arguments that turn the user's configuration into that of the arm.
   std::vector<std::string> overrides;
 };
 
@@ -43,13 +43,13 @@ struct Experiment {
 
   std::filesystem::path arm_directory(const Arm& arm) const { return out / "arms" / arm.name; }
   std::filesystem::path run_directory(const Arm& arm, std::int64_t seed) const;
-  // Arguments after CONFIG for a run of the arm; without a seed, for a measurement of its speed.
+  // Arguments after CONFIG for a run of the arm; without a seed, for a speed measurement.
   std::vector<std::string> arguments(const Arm& arm) const;
   std::vector<std::string> arguments(const Arm& arm, std::int64_t seed) const;
 };
 
-// Checks the configuration and every arm; throws UserError naming the arm and the line. Reads no data and
-// writes nothing.
+// Checks the configuration and every arm; throws UserError with the arm and the line. Does not read data or
+// write files.
 Experiment make_experiment(const Request& request);
 
 }  // namespace tandem::compare

@@ -27,7 +27,7 @@ void close_if_open(int& file) {
   file = -1;
 }
 
-// Between fork and exec: calls that are safe there only.
+// Code between fork and exec: only async-signal-safe calls.
 [[noreturn]] void become(char** arguments, pid_t parent, int in, int out, int err) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -41,7 +41,7 @@ void close_if_open(int& file) {
 
 }  // namespace
 
-std::string Exit::last_words() const {
+std::string Exit::last_line() const {
   const std::string& text = err.find_first_not_of(" \n") == std::string::npos ? out : err;
   const std::size_t last = text.find_last_not_of(" \n");
   if (last == std::string::npos) return fmt::format("exit code {}", code);
@@ -69,7 +69,7 @@ Process::Process(const std::vector<std::string>& arguments, const train::StopReq
   err_ = err[0];
   if (pid_ > 0) return;
   for (int* file : {&in_, &out_, &err_}) close_if_open(*file);
-  throw VendorError("", fmt::format("another process cannot be started: {}", std::strerror(reason)));
+  throw VendorError("", fmt::format("a child process cannot be started: {}", std::strerror(reason)));
 }
 
 Process::~Process() {
@@ -92,9 +92,9 @@ void Process::send(const std::string& line) {
 
 bool Process::pump() {
   if (out_ < 0 && err_ < 0) return false;
-  if (stop_.asked() && !told_to_stop_) {
+  if (stop_.asked() && !interrupt_sent_) {
     ::kill(pid_, SIGINT);
-    told_to_stop_ = true;
+    interrupt_sent_ = true;
   }
   std::array<pollfd, 2> files{pollfd{out_, POLLIN, 0}, pollfd{err_, POLLIN, 0}};
   if (::poll(files.data(), files.size(), kPollMs) <= 0) return true;

@@ -1,7 +1,7 @@
-// This program started once more, with pipes to it.
+// Process: a child process that runs this program, with pipes to it.
 //
-// The child is in a process group of its own, so a Ctrl-C reaches the parent alone, which passes it on once;
-// the child never outlives the parent.
+// The child has its own process group, so only the parent receives Ctrl-C and passes it on once. The child
+// never outlives the parent.
 #pragma once
 
 #include <sys/types.h>
@@ -16,39 +16,38 @@ namespace tandem::compare {
 
 struct Exit {
   int code = 0;     // 128 + n after signal n
-  std::string out;  // what was not read line by line
+  std::string out;  // the part that was not read by read_line()
   std::string err;
 
-  // The last line that says something; for messages.
-  std::string last_words() const;
+  // The last non-empty line, for messages.
+  std::string last_line() const;
 };
 
 class Process {
  public:
-  // `arguments` without the program's name. Throws VendorError when it cannot be started.
+  // `arguments`: without the program's name. Throws VendorError if it cannot be started.
   Process(const std::vector<std::string>& arguments, const train::StopRequest& stop);
   ~Process();  // kills
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
-  // Sends a line; a child that has ended is noticed when it is read from.
+  // Sends a line. If the child has ended, the next read reports it.
   void send(const std::string& line);
-  // The next line of its output; absent when the output has ended.
+  // The next line of output; absent at its end.
   std::optional<std::string> read_line();
-  // Ends its input and waits.
+  // Closes the child's input and waits for its end.
   Exit finish();
 
  private:
-  bool pump();  // waits for output; false when all output has ended
+  bool pump();  // waits for output; false at the end of all output
 
   const train::StopRequest& stop_;
   pid_t pid_ = -1;
   int in_ = -1, out_ = -1, err_ = -1;
-  bool told_to_stop_ = false;
+  bool interrupt_sent_ = false;
   Exit exit_;
 };
 
-// Runs to the end.
-Exit run_program(const std::vector<std::string>& arguments, const train::StopRequest& stop);
+Exit run_program(const std::vector<std::string>& arguments, const train::StopRequest& stop);  // to its end
 
 }  // namespace tandem::compare

@@ -45,7 +45,7 @@ Row make_row(const Arm& arm, std::vector<SeedResult> seeds) {
   return row;
 }
 
-void compare_with(const Row& baseline, Row& row, const Experiment& plan) {
+void compare_with(const Row& baseline, Row& row, const Experiment& experiment) {
   std::vector<double> own, other;
   for (std::size_t i = 0; i < row.seeds.size(); ++i) {
     const SeedResult &mine = row.seeds[i], &theirs = baseline.seeds[i];
@@ -55,7 +55,7 @@ void compare_with(const Row& baseline, Row& row, const Experiment& plan) {
       if (mine.applied != theirs.applied) row.unequal.push_back(mine.seed);
     }
   }
-  row.test = paired_test(own, other, plan.margin, plan.greater_is_better);
+  row.test = paired_test(own, other, experiment.margin, experiment.greater_is_better);
 }
 
 std::string number(double value, int digits, bool sign = false) {
@@ -104,9 +104,9 @@ std::string unit(const Report& report) {
 void add_statistics_notes(const Report& report, std::string& text) {
   const int digits = report.percent ? 2 : 4;
   text += fmt::format(
-      "- Margin: ± {:g} {}{}, fixed before the runs. An arm is equivalent when the 90 % interval of its "
-      "paired "
-      "differences lies within the margin (two one-sided tests at 5 %, Holm's correction across arms).\n",
+      "- Margin: ± {:g} {}{}, fixed before the runs. An arm is equivalent if the 90 % confidence interval of "
+      "its paired differences lies within the margin (two one-sided tests at 5 %, Holm's correction across "
+      "arms).\n",
       report.margin, unit(report), report.default_margin ? " (the default)" : "");
   std::vector<std::string> powers, own;
   for (const Row& row : report.rows) {
@@ -117,18 +117,18 @@ void add_statistics_notes(const Report& report, std::string& text) {
                                  number(row.test->detectable, digits), number(row.test->correlation, 2)));
     if (row.arm.name == kNull)
       text += fmt::format(
-          "- Null arm: FP32 whose initial weights are one ulp off differs by {} (sd of a pair {}). That is "
-          "the "
-          "floor that chance alone sets; a difference below it is nothing.\n",
+          "- Null arm: FP32 with initial weights one ulp off differs by {} (sd of a pair {}). This is "
+          "run-to-run noise; a smaller difference is not significant.\n",
           number(row.test->delta, digits, true), number(row.test->sd, digits));
   }
   if (!powers.empty())
-    text += fmt::format("- Detectable margin: what these seeds would have shown with 80 % power – {}.\n",
-                        fmt::join(powers, ", "));
+    text +=
+        fmt::format("- Detectable margin: the smallest margin that these seeds show with 80 % power – {}.\n",
+                    fmt::join(powers, ", "));
   if (!own.empty())
     text += fmt::format(
-        "- The figures are those of the final step, evaluated with FP32 masters; evaluated in the arm's own "
-        "precision the means are {}.\n",
+        "- The results are those of the final step, evaluated with FP32 masters; evaluated in the arm's own "
+        "precision, the means are {}.\n",
         fmt::join(own, ", "));
 }
 
@@ -142,8 +142,8 @@ void add_remarks(const Report& report, std::string& text) {
                             seed.failure.empty() ? "." : ": ", seed.failure);
     }
     if (!row.unequal.empty())
-      text += fmt::format("- {}: not as many applied updates as fp32 with seed {}.\n", row.arm.name,
-                          fmt::join(row.unequal, ", "));
+      text += fmt::format("- {}: the number of applied updates differs from fp32 with seed {}.\n",
+                          row.arm.name, fmt::join(row.unequal, ", "));
   }
 }
 
@@ -157,9 +157,8 @@ void add_speed_notes(const Report& report, std::string& text) {
   }
   if (loaded.empty()) return;
   text += fmt::format(
-      "- Speed: items of applied steps a second, over those of fp32, in alternating blocks of fresh "
-      "processes; "
-      "compute alone. fp32 against itself is the noise floor, {}. End to end with the loader: {}.\n",
+      "- Speed: items of applied steps per second relative to fp32, in alternating blocks of new processes, "
+      "without the loader. The noise floor is fp32 against itself, {}. End to end with the loader: {}.\n",
       floor, fmt::join(loaded, ", "));
   for (const Row& row : report.rows) {
     if (!row.speed || row.speed->memory.empty()) continue;
@@ -207,25 +206,26 @@ bool Report::all_equivalent() const {
   return rows.size() > 1;
 }
 
-Report make_report(const Experiment& plan, std::vector<std::vector<SeedResult>> results,
+Report make_report(const Experiment& experiment, std::vector<std::vector<SeedResult>> results,
                    std::vector<std::optional<ArmSpeed>> speeds,
                    std::vector<std::optional<Capacity>> capacities) {
-  ensure(results.size() == plan.arms.size(), "make_report", "{} results, {} arms", results.size(),
-         plan.arms.size());
-  Report report{plan.name, plan.metric, plan.percent, plan.margin, plan.default_margin, {}};
+  ensure(results.size() == experiment.arms.size(), "make_report", "{} results, {} arms", results.size(),
+         experiment.arms.size());
+  Report report{experiment.name,   experiment.metric,         experiment.percent,
+                experiment.margin, experiment.default_margin, {}};
   std::vector<ArmOutcome> outcomes;
-  for (std::size_t i = 0; i < plan.arms.size(); ++i) {
-    Row row = make_row(plan.arms[i], std::move(results[i]));
+  for (std::size_t i = 0; i < experiment.arms.size(); ++i) {
+    Row row = make_row(experiment.arms[i], std::move(results[i]));
     if (i < speeds.size()) row.speed = std::move(speeds[i]);
     if (i < capacities.size()) row.capacity = capacities[i];
-    // The peak of training steps alone, where it was measured: that of a run has evaluation in it. An arm
-    // whose speed is not measured has the memory of the baseline, whose precision it shares.
+    // The peak of training steps alone, if measured: that of a run includes evaluation. An arm without a
+    // speed measurement has the memory of the baseline if it has its precision.
     const auto& measured = row.speed || i == 0 ? row.speed : report.rows.front().speed;
     if (measured && measured->peak_memory_bytes > 0 &&
         (row.speed || row.arm.precision == report.rows.front().arm.precision))
       row.peak_memory_bytes = measured->peak_memory_bytes;
     if (i > 0) {
-      compare_with(report.rows.front(), row, plan);
+      compare_with(report.rows.front(), row, experiment);
       outcomes.push_back({*row.test, row.diverged, report.rows.front().diverged});
     }
     report.rows.push_back(std::move(row));
@@ -238,8 +238,7 @@ Report make_report(const Experiment& plan, std::vector<std::vector<SeedResult>> 
 std::string table_markdown(const Report& report) {
   std::string text = fmt::format(
       "| arm | {} mean ± sd (n) | Δ | 90 % CI | margin | verdict | diverged | skipped | speed [p10–p90] | "
-      "peak "
-      "MB |\n|-|-|-|-|-|-|-|-|-|-|\n",
+      "peak MB |\n|-|-|-|-|-|-|-|-|-|-|\n",
       report.metric);
   for (const Row& row : report.rows) text += table_row(report, row);
   text += "\n";
@@ -250,7 +249,7 @@ std::string table_markdown(const Report& report) {
   for (const Row& row : report.rows)
     if (row.capacity) batches.push_back(fmt::format("{} {}", row.arm.name, row.capacity->batch));
   if (!batches.empty())
-    text += fmt::format("- Largest batch whose training step fits into {:.2f} GB: {}.\n",
+    text += fmt::format("- Largest batch whose training step fits in {:.2f} GB: {}.\n",
                         static_cast<double>(report.rows.front().capacity->memory) / 1e9,
                         fmt::join(batches, ", "));
   return text;

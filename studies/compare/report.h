@@ -1,4 +1,4 @@
-// What a comparison found, as rows, and the files and the table made of them.
+// Report of a comparison: rows with results, the table and files made from them.
 #pragma once
 
 #include <optional>
@@ -16,18 +16,18 @@ namespace tandem::compare {
 struct Row {
   Arm arm;
   std::vector<SeedResult> seeds;
-  // Of the seeds that gave a value.
+  // Over the seeds with a value:
   std::size_t n = 0;
   double mean = 0.0, sd = 0.0;
-  std::optional<double> own_mean;     // evaluated in the arm's own precision
+  std::optional<double> own_mean;     // of evaluations in the arm's own precision
   std::optional<PairedTest> test;     // absent for the baseline
   std::optional<Verdict> verdict;     // absent for the baseline
   std::size_t diverged = 0;           // seeds
   std::int64_t skipped = 0;           // steps of all seeds together
-  std::vector<std::int64_t> unequal;  // seeds whose applied updates are not as many as the baseline's
+  std::vector<std::int64_t> unequal;  // seeds with another number of applied updates than the baseline
   std::optional<ArmSpeed> speed;
   std::size_t peak_memory_bytes = 0;
-  std::optional<Capacity> capacity;  // where it was asked for
+  std::optional<Capacity> capacity;  // if requested
 };
 
 struct Report {
@@ -37,11 +37,11 @@ struct Report {
   bool default_margin = false;
   std::vector<Row> rows;  // the baseline first
 
-  // Whether every arm but the baseline was found equivalent; false without such an arm.
+  // Whether every arm except the baseline is equivalent; false if there is no other arm.
   bool all_equivalent() const;
 };
 
-Report make_report(const Experiment& plan, std::vector<std::vector<SeedResult>> results,
+Report make_report(const Experiment& experiment, std::vector<std::vector<SeedResult>> results,
                    std::vector<std::optional<ArmSpeed>> speeds,
                    std::vector<std::optional<Capacity>> capacities = {});
 

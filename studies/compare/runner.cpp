@@ -31,12 +31,12 @@ using files::text_in;
 
 constexpr const char* kResultFile = "result.json";
 
-// No value for what is absent or no JSON.
+// Not a value (discarded) if the file is missing or not JSON.
 Json read_json(const fs::path& path) {
   return Json::parse(files::read_text_if_there(path).value_or(""), nullptr, false);
 }
 
-// The events of metrics.jsonl that a result is made of, over all sessions of the run.
+// Summary of metrics.jsonl over all sessions of the run.
 struct Events {
   std::string status;  // of the last end event
   bool finite = true;  // the loss of the last step event
@@ -75,15 +75,15 @@ void move_aside(const fs::path& directory) {
 
 class ArmRun {
  public:
-  ArmRun(const Experiment& plan, const Arm& arm, std::int64_t seed, const train::StopRequest& stop)
-      : plan_(plan),
+  ArmRun(const Experiment& experiment, const Arm& arm, std::int64_t seed, const train::StopRequest& stop)
+      : experiment_(experiment),
         arm_(arm),
         seed_(seed),
         stop_(stop),
-        directory_(plan.run_directory(arm, seed)),
-        arguments_(plan.arguments(arm, seed)) {}
+        directory_(experiment.run_directory(arm, seed)),
+        arguments_(experiment.arguments(arm, seed)) {}
 
-  // Whether nothing has to be trained or evaluated any more.
+  // Whether the run and its evaluations are finished.
   bool done() const { return same_configuration() && read_json(directory_ / kResultFile).is_object(); }
 
   SeedResult result() {
@@ -106,15 +106,16 @@ class ArmRun {
  private:
   bool same_configuration() const {
     const Json saved = read_json(directory_ / "config.json");
-    return saved.is_object() && saved == config::resolved(config::load(plan_.config, arguments_).config);
+    return saved.is_object() &&
+           saved == config::resolved(config::load(experiment_.config, arguments_).config);
   }
 
   std::optional<double> value_in(const Json& found, const char* field) const {
     const auto metrics = found.find(field);
     if (metrics == found.end() || !metrics->is_object()) return {};
-    const double value = number_in(*metrics, plan_.metric.c_str());
+    const double value = number_in(*metrics, experiment_.metric.c_str());
     if (std::isnan(value)) return {};
-    return (plan_.percent ? 100.0 : 1.0) * value;
+    return (experiment_.percent ? 100.0 : 1.0) * value;
   }
 
   Json run() {
@@ -135,7 +136,7 @@ class ArmRun {
       words.push_back(directory_.string());
     } else {
       if (fs::exists(directory_)) move_aside(directory_);
-      words.push_back(plan_.config);
+      words.push_back(experiment_.config);
       words.insert(words.end(), arguments_.begin(), arguments_.end());
     }
     words.emplace_back("--quiet");
@@ -153,16 +154,16 @@ class ArmRun {
     return result["metrics"];
   }
 
-  // What a comparison cannot go on after is thrown.
+  // Throws if the comparison cannot continue.
   Exit checked(Exit exit) const {
     if (exit.code != 0 && stop_.asked()) throw Interrupted();
-    std::string words = exit.last_words();
+    std::string words = exit.last_line();
     if (words.starts_with("tandem: ")) words = words.substr(8);
     require(exit.code != kExitUsage, "", "{}", words);
     return exit;
   }
 
-  // A run that stopped itself says where its directory is; any other failure is not the arm's.
+  // A run that stopped itself prints its directory; other failures are not due to the arm.
   Json divergence(const Exit& exit) const {
     const std::size_t end = exit.err.find("\nRun directory: ");
     const std::string status = events_of(directory_).status;
@@ -177,7 +178,7 @@ class ArmRun {
 
   [[noreturn]] void fail(const Exit& exit) const {
     throw VendorError("", fmt::format("{} with seed {} ended with code {}: {} (see {})", arm_.name, seed_,
-                                      exit.code, exit.last_words(), (directory_ / "log.txt").string()));
+                                      exit.code, exit.last_line(), (directory_ / "log.txt").string()));
   }
 
   Json save(const Json& result) const {
@@ -185,7 +186,7 @@ class ArmRun {
     return result;
   }
 
-  const Experiment& plan_;
+  const Experiment& experiment_;
   const Arm& arm_;
   std::int64_t seed_;
   const train::StopRequest& stop_;
@@ -193,10 +194,11 @@ class ArmRun {
   std::vector<std::string> arguments_;
 };
 
-std::string summary(const Experiment& plan, const SeedResult& result) {
-  const std::string value = result.value ? fmt::format("{} {:.{}f}{}", plan.metric, *result.value,
-                                                       plan.percent ? 2 : 4, plan.percent ? " %" : "")
-                                         : "";
+std::string summary(const Experiment& experiment, const SeedResult& result) {
+  const std::string value = result.value
+                                ? fmt::format("{} {:.{}f}{}", experiment.metric, *result.value,
+                                              experiment.percent ? 2 : 4, experiment.percent ? " %" : "")
+                                : "";
   if (!result.diverged) return value;
   return "diverged" + (value.empty() ? "" : ", " + value) +
          (result.failure.empty() ? "" : ": " + result.failure);
@@ -204,15 +206,15 @@ std::string summary(const Experiment& plan, const SeedResult& result) {
 
 }  // namespace
 
-std::vector<std::vector<SeedResult>> run_arms(const Experiment& plan, const train::StopRequest& stop,
+std::vector<std::vector<SeedResult>> run_arms(const Experiment& experiment, const train::StopRequest& stop,
                                               const RunnerOptions& options) {
-  std::vector<std::vector<SeedResult>> results(plan.arms.size());
-  const std::size_t total = plan.arms.size() * plan.seeds.size();
+  std::vector<std::vector<SeedResult>> results(experiment.arms.size());
+  const std::size_t total = experiment.arms.size() * experiment.seeds.size();
   std::size_t number = 0, kept = 0;
-  for (const std::int64_t seed : plan.seeds) {
-    for (std::size_t i = 0; i < plan.arms.size(); ++i) {
+  for (const std::int64_t seed : experiment.seeds) {
+    for (std::size_t i = 0; i < experiment.arms.size(); ++i) {
       if (stop.asked()) throw Interrupted();
-      ArmRun run(plan, plan.arms[i], seed, stop);
+      ArmRun run(experiment, experiment.arms[i], seed, stop);
       const bool done = run.done();
       const auto started = std::chrono::steady_clock::now();
       results[i].push_back(run.result());
@@ -221,11 +223,11 @@ std::vector<std::vector<SeedResult>> run_arms(const Experiment& plan, const trai
       const double seconds =
           std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
       if (!done)
-        options.say(fmt::format("[{}/{}] {} seed {}: {}, {}", number, total, plan.arms[i].name, seed,
-                                summary(plan, results[i].back()), duration_text(seconds)));
+        options.say(fmt::format("[{}/{}] {} seed {}: {}, {}", number, total, experiment.arms[i].name, seed,
+                                summary(experiment, results[i].back()), duration_text(seconds)));
     }
   }
-  if (kept > 0) options.say(fmt::format("{} of {} runs were there already", kept, total));
+  if (kept > 0) options.say(fmt::format("{} of {} runs were finished already", kept, total));
   return results;
 }
 

@@ -1,8 +1,8 @@
-// Trains the arms of a plan, each run as a process of its own, and gathers what they gave.
+// Runner of an experiment: trains the arms, each run in a separate process, and collects the results.
 //
-// A run directory keeps the verdict on its run in result.json, so a comparison goes on where it was stopped:
-// a run whose configuration is the wanted one is not run again when it has ended, and resumed when it has
-// not. A directory that holds a run of another configuration is moved aside, never overwritten.
+// A run directory stores its result in result.json, so that a comparison can be resumed: a finished run with
+// the same configuration is not repeated, an unfinished one is resumed. A directory with a run of another
+// configuration is renamed, never overwritten.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace tandem::compare {
 
-// A stop was asked for; what was done is kept.
+// A stop was requested; finished work is kept.
 struct Interrupted : std::runtime_error {
   Interrupted() : std::runtime_error("interrupted") {}
 };
@@ -25,22 +25,21 @@ struct Interrupted : std::runtime_error {
 struct SeedResult {
   std::int64_t seed = 0;
   bool diverged = false;
-  std::string failure;          // what the run said when it stopped early
-  std::optional<double> value;  // the metric of the final step, evaluated with FP32 masters; absent: diverged
-  std::optional<double> own;    // the same evaluated in the arm's own precision
+  std::string failure;          // message of a run that stopped early
+  std::optional<double> value;  // metric of the final step, evaluated with FP32 masters; absent if diverged
+  std::optional<double> own;    // the same in the arm's own precision
   std::int64_t steps = 0, applied = 0, skipped = 0;
   double train_s = 0.0;  // wall time of all sessions of the run
   std::size_t peak_memory_bytes = 0;
 };
 
 struct RunnerOptions {
-  std::function<void(const std::string&)> say;  // one line for people
+  std::function<void(const std::string&)> say;  // prints a line
 };
 
-// One result for each seed of `plan` for each of its arms. Seed by seed, so that an early look compares whole
-// pairs. Throws Interrupted; UserError when a run was refused; Error when one failed for another reason than
-// divergence.
-std::vector<std::vector<SeedResult>> run_arms(const Experiment& plan, const train::StopRequest& stop,
+// One result for each arm and seed. Runs seed by seed, so that early results have whole pairs. Throws
+// Interrupted; UserError if a run was refused; Error if one failed for another reason than divergence.
+std::vector<std::vector<SeedResult>> run_arms(const Experiment& experiment, const train::StopRequest& stop,
                                               const RunnerOptions& options);
 
 }  // namespace tandem::compare

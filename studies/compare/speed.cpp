@@ -36,11 +36,11 @@ Block block_of(const Json& json) {
           json.at("steps"), json.at("applied"), json.at("items"), json.at("seconds")};
 }
 
-// One side of a round: `tandem bench --serve`, which runs a block for every line it is sent.
+// One side of a round: a process `tandem bench --serve`, which runs a block for every input line.
 class Side {
  public:
-  Side(const Experiment& plan, const Arm& arm, const train::StopRequest& stop)
-      : name_(arm.name), stop_(stop), process_(arguments(plan, arm), stop) {
+  Side(const Experiment& experiment, const Arm& arm, const train::StopRequest& stop)
+      : name_(arm.name), stop_(stop), process_(arguments(experiment, arm), stop) {
     answer();  // ready
   }
 
@@ -63,9 +63,9 @@ class Side {
   }
 
  private:
-  static std::vector<std::string> arguments(const Experiment& plan, const Arm& arm) {
-    std::vector<std::string> words{"bench", plan.config};
-    const auto more = plan.arguments(arm);
+  static std::vector<std::string> arguments(const Experiment& experiment, const Arm& arm) {
+    std::vector<std::string> words{"bench", experiment.config};
+    const auto more = experiment.arguments(arm);
     words.insert(words.end(), more.begin(), more.end());
     words.emplace_back("--serve");
     return words;
@@ -76,7 +76,7 @@ class Side {
     if (stop_.asked()) throw Interrupted();
     if (line) return Json::parse(*line);
     throw VendorError(
-        "", fmt::format("the speed of {} cannot be measured: {}", name_, process_.finish().last_words()));
+        "", fmt::format("the speed of {} cannot be measured: {}", name_, process_.finish().last_line()));
   }
 
   std::string name_;
@@ -86,10 +86,13 @@ class Side {
 
 class SpeedOfArm {
  public:
-  SpeedOfArm(const Experiment& plan, const Arm& arm, const train::StopRequest& stop)
-      : plan_(plan), arm_(arm), stop_(stop), file_(plan.arm_directory(arm) / "speed.json") {}
+  SpeedOfArm(const Experiment& experiment, const Arm& arm, const train::StopRequest& stop)
+      : experiment_(experiment),
+        arm_(arm),
+        stop_(stop),
+        file_(experiment.arm_directory(arm) / "speed.json") {}
 
-  // What was measured before with the same configuration, and no rounds less.
+  // An earlier measurement with the same configuration and number of rounds.
   std::optional<ArmSpeed> saved() const {
     const Json json = Json::parse(files::read_text_if_there(file_).value_or(""), nullptr, false);
     if (!json.is_object() || json.value("for", Json()) != key()) return {};
@@ -103,15 +106,15 @@ class SpeedOfArm {
   ArmSpeed measure() const {
     ArmSpeed speed;
     Json memory;
-    for (std::int64_t round = 1; round <= plan_.speed_rounds; ++round) {
-      Side baseline(plan_, plan_.arms.front(), stop_), arm(plan_, arm_, stop_);
+    for (std::int64_t round = 1; round <= experiment_.speed_rounds; ++round) {
+      Side baseline(experiment_, experiment_.arms.front(), stop_), arm(experiment_, arm_, stop_);
       Side* const order[] = {&baseline, &arm, &arm, &baseline};
       for (const char* mode : kModes) {
-        // Whoever goes first would find the caches of the other side.
+        // A short block first, since the caches hold data of the other side.
         for (Side* side : {&baseline, &arm})
-          side->run(mode, std::max<std::int64_t>(plan_.speed_steps / 5, 1));
+          side->run(mode, std::max<std::int64_t>(experiment_.speed_steps / 5, 1));
         for (int turn = 0; turn < 4; ++turn) {
-          Block block = order[turn]->run(mode, plan_.speed_steps);
+          Block block = order[turn]->run(mode, experiment_.speed_steps);
           block.round = round;
           block.block = turn + 1;
           speed.blocks.push_back(std::move(block));
@@ -126,17 +129,17 @@ class SpeedOfArm {
   }
 
  private:
-  // What the figures depend on.
+  // Inputs that determine the measurement.
   Json key() const {
     const auto resolved = [&](const Arm& arm) {
-      Json json = config::resolved(config::load(plan_.config, plan_.arguments(arm)).config);
+      Json json = config::resolved(config::load(experiment_.config, experiment_.arguments(arm)).config);
       json.erase("run_dir");
       return json;
     };
     return {{"arm", resolved(arm_)},
-            {"baseline", resolved(plan_.arms.front())},
-            {"steps", plan_.speed_steps},
-            {"rounds", plan_.speed_rounds}};
+            {"baseline", resolved(experiment_.arms.front())},
+            {"steps", experiment_.speed_steps},
+            {"rounds", experiment_.speed_rounds}};
   }
 
   static void take_memory(const Json& json, ArmSpeed& speed) {
@@ -158,7 +161,7 @@ class SpeedOfArm {
     files::write_atomically(file_, files::json_text(json, 1) + "\n");
   }
 
-  const Experiment& plan_;
+  const Experiment& experiment_;
   const Arm& arm_;
   const train::StopRequest& stop_;
   fs::path file_;
@@ -186,16 +189,17 @@ std::optional<Ratio> ratio_of(const std::vector<Block>& blocks, const std::strin
   return Ratio{quantile(ratios, 0.5), quantile(ratios, 0.1), quantile(ratios, 0.9)};
 }
 
-std::vector<std::optional<ArmSpeed>> measure_speed(const Experiment& plan, const train::StopRequest& stop,
+std::vector<std::optional<ArmSpeed>> measure_speed(const Experiment& experiment,
+                                                   const train::StopRequest& stop,
                                                    const std::function<void(const std::string&)>& say) {
   std::vector<std::optional<ArmSpeed>> speeds;
-  for (const Arm& arm : plan.arms) {
+  for (const Arm& arm : experiment.arms) {
     if (stop.asked()) throw Interrupted();
     if (arm.name == kNull) {
       speeds.emplace_back();
       continue;
     }
-    const SpeedOfArm one(plan, arm, stop);
+    const SpeedOfArm one(experiment, arm, stop);
     speeds.push_back(one.saved());
     if (speeds.back()) continue;
     speeds.back() = one.measure();

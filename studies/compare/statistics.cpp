@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// value / error, where an error of zero means that the value is known exactly.
+// value / error; an error of zero means that the value is known exactly.
 double ratio(double value, double error) {
   if (error > 0.0) return value / error;
   return value == 0.0 ? 0.0 : std::copysign(std::numeric_limits<double>::infinity(), value);
@@ -130,7 +130,7 @@ std::vector<Verdict> verdicts(std::span<const ArmOutcome> arms) {
     } else if (arm.diverged > 0) {
       verdict.equivalence = Equivalence::not_equivalent;
       verdict.worse = true;
-      verdict.reason = fmt::format("diverged with {} seeds where the baseline did not", arm.diverged);
+      verdict.reason = fmt::format("diverged with {} seeds, unlike the baseline", arm.diverged);
     } else if (arm.test.pairs < kFewestPairs) {
       verdict.reason = fmt::format("{} seeds are fewer than {}", arm.test.pairs, kFewestPairs);
     } else {

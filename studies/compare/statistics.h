@@ -1,4 +1,4 @@
-// The statistics of a comparison paired by seed. Nothing here knows about training.
+// Statistics of a comparison that is paired by seed, independent of training.
 //
 // Sources: two one-sided tests after Schuirmann (J. Pharmacokinet. Biopharm. 15, 1987); Holm (Scand. J.
 // Statist. 6, 1979).
@@ -14,45 +14,44 @@
 namespace tandem::compare {
 
 double mean(std::span<const double> values);
-// With n − 1 in the denominator; NaN for fewer than two values.
+// With denominator n − 1; NaN for fewer than two values.
 double standard_deviation(std::span<const double> values);
-// Pearson's; NaN when one side does not vary. The spans have one length.
+// Pearson's coefficient; NaN if one side is constant. The spans have equal lengths.
 double correlation(std::span<const double> a, std::span<const double> b);
-// Linear interpolation between order statistics; `values` in any order, at least one.
+// Linear interpolation between order statistics; `values` in any order, not empty.
 double quantile(std::vector<double> values, double q);
 
 inline constexpr double kAlpha = 0.05;          // of every one-sided test
-inline constexpr std::size_t kFewestPairs = 5;  // below, every verdict is `inconclusive`
+inline constexpr std::size_t kFewestPairs = 5;  // with fewer, every verdict is `inconclusive`
 
-// What the differences d = arm − baseline of one arm say about a margin. Positive differences are better when
+// Test of the differences d = arm − baseline of one arm against a margin. Positive differences are better if
 // `greater_is_better`.
 struct PairedTest {
   std::size_t pairs = 0;
   double delta = 0.0, sd = 0.0;          // mean and standard deviation of the differences; NaN without data
   double low = 0.0, high = 0.0;          // 90 % t-interval of the mean difference
   double p_equivalent = 1.0;             // the larger p of the two one-sided tests against ± margin
-  double p_different = 1.0;              // of the mean difference lying outside ± margin
+  double p_different = 1.0;              // of a mean difference outside ± margin
   double p_better = 1.0, p_worse = 1.0;  // one-sided, against zero
   double correlation = 0.0;              // of the pairs
-  // The smallest margin for which the two tests succeed with probability 0.8 when the arms truly agree:
-  // (t(0.95) + t(0.9)) · sd / √n, the usual approximation of the power by a shifted central t.
+  // The smallest margin for which both tests succeed with probability 0.8 if the arms are equal: (t(0.95) +
+  // t(0.9)) · sd / √n, the usual approximation of the power by a shifted central t.
   double detectable = 0.0;
 };
 
-// `arm` and `baseline` have one length, one value a seed; margin > 0. Differences that do not vary are taken
-// as known exactly.
+// `arm` and `baseline` have one value per seed; margin > 0. Constant differences count as known exactly.
 PairedTest paired_test(std::span<const double> arm, std::span<const double> baseline, double margin,
                        bool greater_is_better);
 
-// p-values adjusted for having made all of the tests; in the order given.
+// p-values adjusted for multiple tests, in the given order.
 std::vector<double> holm(std::span<const double> p);
 
 enum class Equivalence : std::uint8_t { equivalent, not_equivalent, inconclusive };
 
 struct Verdict {
   Equivalence equivalence = Equivalence::inconclusive;
-  bool better = false, worse = false;  // said beside the above
-  std::string reason;                  // why it is not what the intervals say; usually empty
+  bool better = false, worse = false;  // in addition
+  std::string reason;                  // why it deviates from the intervals; usually empty
 
   // "equivalent", "equivalent, better", "not equivalent", "not equivalent, worse", "inconclusive"
   std::string text() const;
@@ -64,8 +63,9 @@ struct ArmOutcome {
   std::size_t baseline_diverged = 0;  // seeds of the baseline
 };
 
-// One verdict for each arm, with Holm's correction across the arms. Fewer than kFewestPairs pairs, or a
-// baseline that diverged, is inconclusive; an arm that diverged where the baseline did not is not equivalent.
+// One verdict for each arm, with Holm's correction across the arms. It is inconclusive with fewer than
+// kFewestPairs pairs or a diverged baseline, and not equivalent for an arm that diverged although the
+// baseline did not.
 std::vector<Verdict> verdicts(std::span<const ArmOutcome> arms);
 
 }  // namespace tandem::compare

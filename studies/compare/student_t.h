@@ -1,4 +1,4 @@
-// Student's t distribution, as Boost.Math has it.
+// Student's t distribution, from Boost.Math.
 #pragma once
 
 namespace tandem::compare {

@@ -28,7 +28,7 @@ Json show_arms(Session& session, const std::string& title, std::span<const Arm> 
     const ArmResult& result = results[i];
     table.add({arms[i].name, fmt::format("{:.1f}", result.perplexity), fmt::format("{}", result.skipped)});
     rows.push_back({{"arm", arms[i].name}, {"perplexity", result.perplexity}, {"skipped", result.skipped}});
-    chart.lines.push_back(result.course);
+    chart.lines.push_back(result.curve);
   }
   table.print();
   session.chart("perplexity", plot::to_svg(chart));

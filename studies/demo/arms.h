@@ -1,4 +1,4 @@
-// The arms of a demonstration about loss scales, and what is shown of them.
+// Arms of a demonstration about loss scales, and their results.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,16 @@ struct Arm {
   amp::Precision precision;
 };
 
-// FP32, and FP16 without a loss scale, with a constant and with the dynamic one: in this order.
+// FP32; FP16 without a loss scale, with a constant one, and with the dynamic one: in this order.
 std::vector<Arm> scaling_arms(double constant);
 
 struct ArmResult {
   double perplexity = 0.0;  // of the validation text
   std::int64_t skipped = 0;
-  plot::Line course;  // training perplexity over steps
+  plot::Line curve;  // training perplexity over steps
 };
 
-// Prints the table, draws the chart "perplexity", and gives the arms as they stand in demo.json.
+// Prints the table, draws the chart "perplexity", and returns the arms for demo.json.
 Json show_arms(Session& session, const std::string& title, std::span<const Arm> arms,
                std::span<const ArmResult> results);
 

@@ -13,18 +13,18 @@ namespace fs = std::filesystem;
 
 std::span<const Demo> demos() {
   static constexpr Demo kDemos[] = {
-      {"diverge", "FP16 without a loss scale loses a language model's gradients; a scale brings them back",
+      {"diverge", "FP16 without a loss scale loses gradients of a language model; a loss scale keeps them",
        run_diverge},
-      {"language", "the same of an LSTM, layer by layer, with the scale of 128 that published runs took",
+      {"language", "the same for an LSTM, layer by layer, with the scale 128 of published runs",
        run_language},
       {"masters", "16-bit weights lose small updates; masters and stochastic rounding keep them",
        run_masters},
-      {"histogram", "exponents of gradients, and what FP16 flushes at each loss scale", run_histogram},
-      {"skip",
-       "a scale that is too high: the culprit, what a skipped step leaves alone, how the scale recovers",
+      {"histogram", "exponents of gradients, and the share that FP16 flushes at each loss scale",
+       run_histogram},
+      {"skip", "a loss scale that is too high: the op that overflows, an undone step, recovery of the scale",
        run_skip},
       {"table", "FP32 against mixed precision with and without a loss scale, five seeds", run_table},
-      {"statistics", "batch-norm statistics held in FP16 drift, held in FP32 do not", run_statistics},
+      {"statistics", "batch-norm statistics stored in FP16 drift, those in FP32 do not", run_statistics},
   };
   return kDemos;
 }
@@ -49,7 +49,7 @@ void Session::verdict(bool shown, const std::string& sentence) {
   for (const auto& [key, value] : values.items()) object[key] = value;
   files::write_atomically((options_.out / "demo.json").string(), files::json_text(object, 2) + "\n");
   say(fmt::format("\n{}{}", shown ? "" : "Not shown this time: ", sentence));
-  say(fmt::format("Written: {}", options_.out.string()));
+  say(fmt::format("Output: {}", options_.out.string()));
 }
 
 }  // namespace tandem::demo

@@ -1,4 +1,4 @@
-// The teaching runs: what mixed precision does, shown on real data in minutes.
+// Demonstrations of mixed precision, on real data in minutes.
 #pragma once
 
 #include <filesystem>
@@ -11,24 +11,24 @@ namespace tandem::demo {
 using Json = nlohmann::ordered_json;
 
 struct Options {
-  std::filesystem::path out;  // everything is written here
-  bool small = false;         // seconds instead of minutes, on the digits: the sign of the result only
-  std::string text;           // the corpus of `diverge` and `language`; empty: where `./run data` puts it
+  std::filesystem::path out;  // output folder
+  bool small = false;         // run in seconds on the digits; shows only the sign of the result
+  std::string text;           // corpus of `diverge` and `language`; empty: that of `./run data`
 };
 
-// What a demonstration prints, and the files it leaves: demo.json and its charts.
+// Output of a demonstration: text, demo.json and charts.
 class Session {
  public:
   Session(const std::string& name, Options options);
 
   const Options& options() const { return options_; }
   bool small() const { return options_.small; }
-  // A line for the reader, wrapped by nobody.
+  // Prints a line, without wrapping.
   void say(const std::string& text);
-  // What goes on meanwhile: on stderr.
+  // Prints progress to stderr.
   void progress(const std::string& text);
   void chart(const std::string& name, const std::string& svg);
-  // Closes the demonstration: the sentence, made from the numbers, and whether they showed what was meant.
+  // Ends the demonstration: whether the numbers show the effect, and a sentence with them.
   void verdict(bool shown, const std::string& sentence);
 
   Json values = Json::object();

@@ -1,6 +1,6 @@
 // diverge: a language model whose loss is a mean over 8,192 tokens. The gradient of a logit is about
-// (probability)/8192, far below 2^-25, where FP16 ends; only the gradients of the words that came remain, and
-// the model never learns what is improbable. A loss scale of 1,024 brings the rest back.
+// (probability)/8192, far below 2^-25, where FP16 underflows. Only the gradients of words in the text remain,
+// and the model never learns which words are improbable. A loss scale of 1,024 keeps the other gradients.
 #include <fmt/core.h>
 
 #include <cmath>
@@ -28,7 +28,7 @@ struct Sizes {
   double lr;
 };
 
-// Two words in, scores of the next one out.
+// Maps two words to scores of the next word.
 class Trigram final : public nn::Module {
  public:
   explicit Trigram(const Sizes& sizes)
@@ -53,10 +53,10 @@ struct Tokens {
   Tensor words, next;  // [N,2], [N]
 };
 
-// Trigrams `first` to `first` + `count` of an order that spreads neighbours over the whole text, in which
-// descriptions of similar packages stand together.
+// Trigrams `first` to `first` + `count` of an order that spreads neighbours over the text, since descriptions
+// of similar packages are adjacent.
 Tokens trigrams(const datasets::PackedIds& text, Index first, Index count) {
-  constexpr Index kStride = 1'000'003;  // a prime: the order visits every place
+  constexpr Index kStride = 1'000'003;  // a prime, so that the order visits every place
   const Index places = static_cast<Index>(text.size()) - 2;
   std::vector<std::int64_t> words, next;
   for (Index i = first; i < first + count; ++i) {
@@ -86,20 +86,20 @@ ArmResult train(const Arm& arm, const datasets::TextCorpus& corpus, const Sizes&
   Trigram model(sizes);
   optim::Adam adam(model.parameters(), {.lr = sizes.lr});
   optim::Step step(model, {&adam}, amp::step_options(arm.precision));
-  const amp::ResolvedPrecision plan(arm.precision);
-  ArmResult result{.course = {.name = arm.name, .x = {}, .y = {}}};
+  const amp::ResolvedPrecision resolved(arm.precision);
+  ArmResult result{.curve = {.name = arm.name, .x = {}, .y = {}}};
   for (Index i = 0; i < sizes.steps; ++i) {
     const Tokens tokens = trigrams(corpus.train.ids, i * sizes.batch, sizes.batch);
     Tensor loss;
     {
-      const amp::Autocast autocast(plan);
+      const amp::Autocast autocast(resolved);
       loss = cross_entropy(model(tokens.words), tokens.next);
     }
     step.backward(loss);
     step.apply();
     if (i % 5 != 4) continue;
-    result.course.x.push_back(static_cast<double>(i + 1));
-    result.course.y.push_back(std::exp(std::min(loss.item(), 20.0)));
+    result.curve.x.push_back(static_cast<double>(i + 1));
+    result.curve.y.push_back(std::exp(std::min(loss.item(), 20.0)));
     if (i % 50 == 49)
       session.progress(
           fmt::format("{}: step {} of {}, loss {:.3f}", arm.name, i + 1, sizes.steps, loss.item()));
@@ -109,7 +109,7 @@ ArmResult train(const Arm& arm, const datasets::TextCorpus& corpus, const Sizes&
   return result;
 }
 
-// Of the gradients of the logits at the start of training.
+// Exponents of the logit gradients at the start of training.
 amp::ExponentHistogram logit_gradients(const datasets::TextCorpus& corpus, const Sizes& sizes, Index batch) {
   const RandomScope random(1, 0, 0);
   Trigram model(sizes);
@@ -142,10 +142,10 @@ void run_diverge(Session& session) {
       datasets::package_corpus(path, {.tokenizer = {}, .vocabulary = {.size = sizes.vocabulary}});
   const auto few = logit_gradients(corpus, sizes, 512), many = logit_gradients(corpus, sizes, sizes.batch);
   session.say(
-      fmt::format("A trigram perceptron with {} words learns {} steps of {} tokens. Of the gradients of its "
-                  "logits FP16 rounds to\n"
-                  "zero: {:.1f} % when the loss is a mean over 512 tokens, {:.1f} % over {}; {:.1f} % with a "
-                  "loss scale of 1,024.\n",
+      fmt::format("A trigram perceptron with {} words learns for {} steps of {} tokens. FP16 rounds to zero, "
+                  "of the gradients of its logits:\n"
+                  "{:.1f} % if the loss is a mean over 512 tokens, {:.1f} % over {}; {:.1f} % with a loss "
+                  "scale of 1,024.\n",
                   corpus.vocabulary.size(), sizes.steps, sizes.batch, 100.0 * flushed_share(few, 0),
                   100.0 * flushed_share(many, 0), sizes.batch, 100.0 * flushed_share(many, 10)));
 
@@ -160,11 +160,9 @@ void run_diverge(Session& session) {
   const double wide = results[0].perplexity, lost = results[1].perplexity, kept = results[2].perplexity;
   const bool shown =
       lost > 1.1 * wide && std::abs(kept / wide - 1.0) < 0.05 && results[3].perplexity < 1.1 * wide;
-  session.verdict(
-      shown,
-      fmt::format("Without a loss scale FP16 ends at a perplexity of {:.0f}, {:.1f} times FP32's {:.1f}; "
-                  "with a scale of 1,024 at {:.1f}.",
-                  lost, lost / wide, wide, kept));
+  session.verdict(shown, fmt::format("Without a loss scale, FP16 ends at a perplexity of {:.0f}, {:.1f} "
+                                     "times FP32's {:.1f}; with a scale of 1,024 at {:.1f}.",
+                                     lost, lost / wide, wide, kept));
 }
 
 }  // namespace tandem::demo

@@ -1,5 +1,5 @@
-// histogram: the exponents of the activation gradients of a network in training, the part that FP16 rounds to
-// zero at several loss scales, and where the dynamic scale settled.
+// histogram: exponents of the activation gradients of a network in training, the share that FP16 rounds to
+// zero at several loss scales, and the final dynamic scale.
 #include <fmt/core.h>
 
 #include <cmath>
@@ -25,7 +25,7 @@ void run_histogram(Session& session) {
                                              {small ? "optimizer.lr=0.01" : "optimizer.lr=0.05"});
   train::prepare_machine(loaded);
   train::Workbench bench(loaded, {});
-  // The scale doubles every 20 steps, so that it finds its place soon.
+  // The scale doubles every 20 steps, so that it settles soon.
   amp::Precision precision = amp::Precision::amp_fp16();
   precision.scaler.initial = 1024.0;
   precision.scaler.interval = 20;
@@ -34,9 +34,9 @@ void run_histogram(Session& session) {
   {
     const auto learners = bench.make_learners(precision);
     optim::Step* const step = learners->front().step.get();
-    const amp::ResolvedPrecision plan(precision, bench.model());
+    const amp::ResolvedPrecision resolved(precision, bench.model());
     for (std::int64_t i = 0; i < steps; ++i) {
-      step->backward(bench.loss(bench.next_batch(), plan, static_cast<std::uint32_t>(i)));
+      step->backward(bench.loss(bench.next_batch(), resolved, static_cast<std::uint32_t>(i)));
       step->apply();
       if (i % 100 == 99) session.progress(fmt::format("step {} of {}", i + 1, steps));
     }
@@ -44,11 +44,10 @@ void run_histogram(Session& session) {
   }
   const int dynamic = static_cast<int>(std::lround(std::log2(scale)));
   const inspect::GradientReport report = inspect::report_gradients(bench, small ? 2 : 4);
-  session.say(
-      fmt::format("{} after {} steps in FP16; the dynamic loss scale stands at 2^{}. Of the activation "
-                  "gradients of each\n"
-                  "layer: zeros, and what FP16 rounds to zero besides, in % of all.\n",
-                  loaded.config.name, steps, dynamic));
+  session.say(fmt::format(
+      "{} after {} steps in FP16; the dynamic loss scale is 2^{}. Activation gradients of each layer,\n"
+      "in % of all: zeros, and values that FP16 rounds to zero.\n",
+      loaded.config.name, steps, dynamic));
   report::Table table(
       {"layer", "log2 from -48 to 15", "zero", "scale 1", "8", "2^15", fmt::format("2^{}", dynamic)});
   table.right_from(2);
@@ -95,13 +94,11 @@ void run_histogram(Session& session) {
                     {"layers", layers}};
   const bool shown = h.flushed(0) > h.flushed(3) && h.flushed(3) > h.flushed(dynamic) &&
                      10 * h.flushed(dynamic) <= h.flushed(0) && std::abs(predicted - measured) < 1.0;
-  session.verdict(
-      shown,
-      fmt::format("Without a scale FP16 flushes {:.2f} % of the non-zero gradients, at scale 8 {:.2f} %, at "
-                  "the dynamic scale "
-                  "2^{} {:.3f} %; {:.1f} % zeros were predicted from FP32 and {:.1f} % measured in FP16.",
-                  share(h.flushed(0), non_zero), share(h.flushed(3), non_zero), dynamic,
-                  share(h.flushed(dynamic), non_zero), predicted, measured));
+  session.verdict(shown, fmt::format("Without a scale, FP16 flushes {:.2f} % of the non-zero gradients, at "
+                                     "scale 8 {:.2f} %, at the dynamic scale 2^{} {:.3f} %; {:.1f} % zeros "
+                                     "were predicted from FP32 and {:.1f} % measured in FP16.",
+                                     share(h.flushed(0), non_zero), share(h.flushed(3), non_zero), dynamic,
+                                     share(h.flushed(dynamic), non_zero), predicted, measured));
 }
 
 }  // namespace tandem::demo

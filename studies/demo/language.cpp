@@ -1,6 +1,6 @@
 // language: a recurrent language model trained in FP16 with and without a loss scale. The loss is a mean over
-// 8,192 words, so that most gradients of the logits lie below 2^-25; the scale of 128 is that of the
-// published runs of bigLSTM, where FP16 alone left the course of FP32 (Micikevicius et al., "Mixed precision
+// 8,192 words, so most gradients of the logits are below 2^-25. The scale of 128 is that of the published
+// runs of bigLSTM, where FP16 without a scale deviated from FP32 (Micikevicius et al., "Mixed precision
 // training", 2018).
 #include <fmt/core.h>
 
@@ -47,15 +47,15 @@ ArmResult train(const Arm& arm, const config::Loaded& loaded, std::int64_t steps
   train::Workbench bench(loaded, {});
   const auto learners = bench.make_learners(arm.precision);
   optim::Step& step = *learners->front().step;
-  const amp::ResolvedPrecision plan(arm.precision, bench.model());
-  ArmResult result{.course = {.name = arm.name, .x = {}, .y = {}}};
+  const amp::ResolvedPrecision resolved(arm.precision, bench.model());
+  ArmResult result{.curve = {.name = arm.name, .x = {}, .y = {}}};
   for (std::int64_t i = 0; i < steps; ++i) {
-    const Tensor loss = bench.loss(bench.next_batch(), plan, static_cast<std::uint32_t>(i));
+    const Tensor loss = bench.loss(bench.next_batch(), resolved, static_cast<std::uint32_t>(i));
     step.backward(loss);
     step.apply();
     if (i % 5 != 4) continue;
-    result.course.x.push_back(static_cast<double>(i + 1));
-    result.course.y.push_back(std::exp(std::min(loss.item(), 20.0)));
+    result.curve.x.push_back(static_cast<double>(i + 1));
+    result.curve.y.push_back(std::exp(std::min(loss.item(), 20.0)));
     if (i % 40 == 39)
       session.progress(fmt::format("{}: step {} of {}, loss {:.3f}", arm.name, i + 1, steps, loss.item()));
   }
@@ -68,13 +68,13 @@ double share_of(std::int64_t part, std::int64_t whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
 }
 
-// What FP16 rounds to zero of the activation gradients of each layer at the start of training, of those that
-// are not zero, at scale 1 and at 2^kLog2Scale. Prints the table.
+// Prints and returns the share of non-zero activation gradients of each layer that FP16 rounds to zero at the
+// start of training, at scale 1 and at 2^kLog2Scale.
 Json show_flushed(const config::Loaded& loaded) {
   train::Workbench bench(loaded, {});
-  const amp::ResolvedPrecision plan(amp::Precision::fp32(), bench.model());
+  const amp::ResolvedPrecision resolved(amp::Precision::fp32(), bench.model());
   amp::GradientCollector collector(bench.model());
-  backward(bench.loss(bench.next_batch(), plan));
+  backward(bench.loss(bench.next_batch(), resolved));
   report::Table table(
       {"layer", "gradients", "flushed, %", fmt::format("with a scale of {}, %", 1 << kLog2Scale)});
   Json layers = Json::object();
@@ -104,10 +104,10 @@ void run_language(Session& session) {
   }
   const config::Loaded loaded = config::load("debian_lstm", setting.keys);
   train::prepare_machine(loaded);
-  session.say(fmt::format(
-      "An LSTM language model learns {} steps of {} words. Of the gradients of each layer FP16 rounds to "
-      "zero, as training starts:\n",
-      setting.steps, 32 * loaded.config.data.batch_size));
+  session.say(
+      fmt::format("An LSTM language model learns for {} steps of {} words. Gradients of each layer that FP16 "
+                  "rounds to zero at the start of training:\n",
+                  setting.steps, 32 * loaded.config.data.batch_size));
   const Json flushed = show_flushed(loaded);
   session.say("");
 
@@ -121,7 +121,7 @@ void run_language(Session& session) {
   session.verdict(
       shown,
       fmt::format(
-          "Without a loss scale FP16 ends at a perplexity of {:.0f}, {:.2f} times FP32's {:.1f}; with a "
+          "Without a loss scale, FP16 ends at a perplexity of {:.0f}, {:.2f} times FP32's {:.1f}; with a "
           "scale of {} at {:.1f}, with the dynamic one at {:.1f}. It loses {:.0f} % of the gradients.",
           lost, lost / wide, wide, 1 << kLog2Scale, kept, results[3].perplexity,
           100.0 * flushed["all"]["1"].get<double>()));

@@ -1,5 +1,5 @@
-// masters: an update smaller than half of a weight's last place is lost when it is rounded to 16 bits.
-// Masters in FP32 keep it, and so does stochastic rounding, on average.
+// masters: an update smaller than half a unit in the last place of a 16-bit weight is lost in rounding. FP32
+// masters keep it; stochastic rounding keeps it on average.
 #include <fmt/core.h>
 
 #include "config/load.h"
@@ -20,11 +20,11 @@ struct MastersArm {
 
 struct MastersResult {
   double accuracy = 0.0, first_lost = 0.0,
-         last_lost = 0.0;  // shares of the updates of the first and last epoch
-  plot::Line course;       // accuracy by epoch
+         last_lost = 0.0;  // lost: shares of updates in first and last epoch
+  plot::Line curve;        // accuracy by epoch
 };
 
-// Of the weights with a gradient, how many the update left as they were.
+// Number of weights with a gradient, and of those that the update did not change.
 struct Lost {
   std::int64_t updates = 0, lost = 0;
   double share() const {
@@ -48,12 +48,12 @@ MastersResult train(const config::Loaded& loaded, const MastersArm& arm, std::in
   train::Workbench bench(loaded, {});
   const auto learners = bench.make_learners(arm.precision);
   optim::Step* const step = learners->front().step.get();
-  const amp::ResolvedPrecision plan(arm.precision, bench.model());
-  MastersResult result{.course = {.name = arm.name, .x = {}, .y = {}}};
+  const amp::ResolvedPrecision resolved(arm.precision, bench.model());
+  MastersResult result{.curve = {.name = arm.name, .x = {}, .y = {}}};
   for (std::int64_t epoch = 1; epoch <= epochs; ++epoch) {
     Lost lost;
     for (std::int64_t i = 0; i < steps; ++i) {
-      step->backward(bench.loss(bench.next_batch(), plan, static_cast<std::uint32_t>(step->attempted())));
+      step->backward(bench.loss(bench.next_batch(), resolved, static_cast<std::uint32_t>(step->attempted())));
       const Tensor before = step->buffers().masters().clone();
       step->apply();
       if (!step->synchronize().skip) count_lost(before, *step, lost);
@@ -61,8 +61,8 @@ MastersResult train(const config::Loaded& loaded, const MastersArm& arm, std::in
     (epoch == 1 ? result.first_lost : result.last_lost) = lost.share();
     if (epochs == 1) result.last_lost = lost.share();
     result.accuracy = runs::metric(bench.evaluate(), "accuracy");
-    result.course.x.push_back(static_cast<double>(epoch));
-    result.course.y.push_back(100.0 * result.accuracy);
+    result.curve.x.push_back(static_cast<double>(epoch));
+    result.curve.y.push_back(100.0 * result.accuracy);
     session.progress(fmt::format("{}: epoch {} of {}, accuracy {:.2f} %", arm.name, epoch, epochs,
                                  100.0 * result.accuracy));
   }
@@ -91,11 +91,10 @@ void run_masters(Session& session) {
                              {"FP16 without masters", without_masters(DType::f16, false)},
                              {"BF16 without masters", without_masters(DType::bf16, false)},
                              {"BF16 without, stochastic rounding", without_masters(DType::bf16, true)}};
-  session.say(
-      fmt::format("A perceptron on {}, SGD with a learning rate of {}, {} epochs of {} steps. An update is "
-                  "lost when the\n"
-                  "weight is the same before and after it although its gradient is not zero.\n",
-                  small ? "the digits" : "Fashion-MNIST", small ? 0.002 : 0.001, epochs, steps));
+  session.say(fmt::format(
+      "A perceptron on {}, SGD with a learning rate of {}, {} epochs of {} steps. An update is lost if\n"
+      "the weight does not change although its gradient is not zero.\n",
+      small ? "the digits" : "Fashion-MNIST", small ? 0.002 : 0.001, epochs, steps));
   report::Table table({"weights", "accuracy", "lost in the first epoch", "in the last"});
   Json rows = Json::array();
   plot::LineChart chart{.title = "Weights without masters",
@@ -112,7 +111,7 @@ void run_masters(Session& session) {
                     {"accuracy", r.accuracy},
                     {"lost_first_epoch", r.first_lost},
                     {"lost_last_epoch", r.last_lost}});
-    chart.lines.push_back(r.course);
+    chart.lines.push_back(r.curve);
   }
   table.print();
   session.chart("accuracy", plot::to_svg(chart));

@@ -1,5 +1,5 @@
-// skip: a loss scale that starts too high. Steps overflow, are skipped as if they had never been, and the
-// scale falls until they fit; then it rises again. Dropped batches are lost, retried ones are not.
+// skip: a loss scale that starts too high. Steps overflow and are undone, and the scale falls until steps
+// succeed; then it grows again. Dropped batches are lost, retried ones are not.
 #include <fmt/core.h>
 
 #include <cmath>
@@ -16,7 +16,7 @@ namespace tandem::demo {
 
 namespace {
 
-// FNV-1a over the bytes of a step's tensors whose names begin with one of the prefixes.
+// FNV-1a hash over the bytes of a step's tensors whose names start with one of the prefixes.
 std::uint64_t hash_of(const std::vector<optim::NamedTensor>& state,
                       std::initializer_list<const char*> prefixes) {
   std::uint64_t hash = 0xcbf29ce484222325;
@@ -41,7 +41,7 @@ Hashes hashes_of(optim::Step& step) {
           hash_of(state, {"statistic.", "counter."})};
 }
 
-struct Course {
+struct Trajectory {
   plot::Line scale;
   std::vector<plot::Mark> skipped;
   std::int64_t attempted = 0, applied = 0, batches = 0;
@@ -52,46 +52,46 @@ struct Course {
   Hashes before{}, after{};  // of the first skipped step
 };
 
-Course train(const config::Loaded& loaded, bool retry, std::int64_t batches) {
+Trajectory train(const config::Loaded& loaded, bool retry, std::int64_t batches) {
   train::Workbench bench(loaded, {});
   amp::Precision precision = amp::Precision::amp_fp16();
   precision.scaler.initial = 0x1p24;
   precision.scaler.interval = 20;
   const auto learners = bench.make_learners(precision);
   optim::Step* const step = learners->front().step.get();
-  const amp::ResolvedPrecision plan(precision, bench.model());
-  Course course{.scale = {.name = retry ? "retry" : "drop", .x = {}, .y = {}, .steps = true}};
-  course.lowest = precision.scaler.initial;
-  for (; course.batches < batches; ++course.batches) {
+  const amp::ResolvedPrecision resolved(precision, bench.model());
+  Trajectory curve{.scale = {.name = retry ? "retry" : "drop", .x = {}, .y = {}, .steps = true}};
+  curve.lowest = precision.scaler.initial;
+  for (; curve.batches < batches; ++curve.batches) {
     const datasets::Batch batch = bench.next_batch();
     for (bool again = true; again;) {
       const Hashes before = hashes_of(*step);
       const auto number = static_cast<std::uint32_t>(step->last_report().applied);
-      step->backward(bench.loss(batch, plan, number));
+      step->backward(bench.loss(batch, resolved, number));
       step->apply();
       const optim::StepReport report = step->synchronize();
-      course.scale.x.push_back(static_cast<double>(report.attempted));
-      course.scale.y.push_back(report.loss_scale);
-      course.lowest = std::min(course.lowest, report.next_loss_scale);
-      course.last = report.next_loss_scale;
-      course.rises += report.next_loss_scale > report.loss_scale;
+      curve.scale.x.push_back(static_cast<double>(report.attempted));
+      curve.scale.y.push_back(report.loss_scale);
+      curve.lowest = std::min(curve.lowest, report.next_loss_scale);
+      curve.last = report.next_loss_scale;
+      curve.rises += report.next_loss_scale > report.loss_scale;
       again = report.skip && retry;
       if (!report.skip) continue;
-      course.skipped.push_back({static_cast<double>(report.attempted)});
+      curve.skipped.push_back({static_cast<double>(report.attempted)});
       const Hashes after = hashes_of(*step);
-      course.unchanged = course.unchanged && before == after;
-      if (course.culprit) continue;
-      course.before = before;
-      course.after = after;
-      course.culprit = amp::find_overflow(
-          bench.model(), 1, [&](int) { return bench.loss(batch, plan, number); }, report.loss_scale);
+      curve.unchanged = curve.unchanged && before == after;
+      if (curve.culprit) continue;
+      curve.before = before;
+      curve.after = after;
+      curve.culprit = amp::find_overflow(
+          bench.model(), 1, [&](int) { return bench.loss(batch, resolved, number); }, report.loss_scale);
       step->clear();
     }
   }
   const optim::StepReport report = step->synchronize();
-  course.attempted = report.attempted;
-  course.applied = report.applied;
-  return course;
+  curve.attempted = report.attempted;
+  curve.applied = report.applied;
+  return curve;
 }
 
 }  // namespace
@@ -103,10 +103,10 @@ void run_skip(Session& session) {
                    {R"(model={"name":"resnet8","width":8})", "data.batch_size=32", "optimizer.lr=0.02"});
   train::prepare_machine(loaded);
   const std::int64_t batches = small ? 60 : 300;
-  const Course drop = train(loaded, false, batches), retry = train(loaded, true, batches);
+  const Trajectory drop = train(loaded, false, batches), retry = train(loaded, true, batches);
   session.say(
-      fmt::format("ResNet-8 on {}, {} batches in FP16, a loss scale that starts at 2^24 and doubles after 20 "
-                  "clean steps.\n",
+      fmt::format("ResNet-8 on {}, {} batches in FP16, with a loss scale that starts at 2^24 and doubles "
+                  "after 20 clean steps.\n",
                   loaded.config.task.value("data.name").text, batches));
   if (drop.culprit) session.say("the first overflow: " + amp::to_string(*drop.culprit) + "\n");
   report::Table hashes({"hash of", "before the skipped step", "after it"});
@@ -119,11 +119,11 @@ void run_skip(Session& session) {
   session.say("");
   report::Table table(
       {"on_skip", "batches", "attempted", "applied", "skipped", "lowest scale", "last scale"});
-  for (const Course* course : {&drop, &retry})
-    table.add({course->scale.name, fmt::format("{}", course->batches), fmt::format("{}", course->attempted),
-               fmt::format("{}", course->applied), fmt::format("{}", course->skipped.size()),
-               fmt::format("2^{:g}", std::log2(course->lowest)),
-               fmt::format("2^{:g}", std::log2(course->last))});
+  for (const Trajectory* curve : {&drop, &retry})
+    table.add({curve->scale.name, fmt::format("{}", curve->batches), fmt::format("{}", curve->attempted),
+               fmt::format("{}", curve->applied), fmt::format("{}", curve->skipped.size()),
+               fmt::format("2^{:g}", std::log2(curve->lowest)),
+               fmt::format("2^{:g}", std::log2(curve->last))});
   table.print();
   session.chart("scale", plot::to_svg(plot::LineChart{.title = "A loss scale that starts too high",
                                                       .x = {.title = "attempted step"},
@@ -131,7 +131,7 @@ void run_skip(Session& session) {
                                                       .lines = {drop.scale, retry.scale},
                                                       .marks = drop.skipped,
                                                       .marks_name = "skipped (drop)"}));
-  const auto json = [](const Course& c) {
+  const auto json = [](const Trajectory& c) {
     return Json{{"attempted", c.attempted}, {"applied", c.applied}, {"skipped", c.skipped.size()},
                 {"lowest_scale", c.lowest}, {"last_scale", c.last}, {"rises", c.rises},
                 {"unchanged", c.unchanged}};
@@ -146,9 +146,8 @@ void run_skip(Session& session) {
                      drop.culprit->caused_by_scale && drop.rises > 0 && drop.applied < batches &&
                      retry.applied == batches;
   session.verdict(
-      shown, fmt::format("{} steps were skipped and changed not one bit; the scale fell from 2^24 to 2^{:g} "
-                         "and rose again {} times. "
-                         "Dropping lost {} batches, retrying none.",
+      shown, fmt::format("{} steps were skipped and did not change any bit; the scale fell from 2^24 to "
+                         "2^{:g} and grew again {} times. Dropping lost {} batches, retrying none.",
                          drop.skipped.size(), std::log2(drop.lowest), drop.rises, batches - drop.applied));
 }
 

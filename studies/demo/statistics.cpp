@@ -1,5 +1,5 @@
-// statistics: a running mean moves by momentum · (batch - running). Once that is less than half of the last
-// place of a 16-bit number, the mean stands still, wherever it is.
+// statistics: a running mean changes by momentum · (batch - running). If that is less than half a unit in the
+// last place of a 16-bit number, the mean stays constant.
 #include <fmt/core.h>
 
 #include <cmath>
@@ -35,17 +35,17 @@ double distance(const Values& from, const Values& to) {
 }
 
 struct Lengths {
-  std::int64_t training, resting, every;  // steps; `every` between two looks
+  std::int64_t training, resting, every;  // steps; `every`: between two measurements
 };
 
-// One training run whose running statistics are held in FP32 or in FP16. The weights do not depend on them:
-// training reads the statistics of the batch.
+// A training run with running statistics in FP32 or in FP16. The weights do not depend on them: training uses
+// the statistics of the batch.
 class Trained {
  public:
   Trained(const config::Loaded& loaded, bool half, const Lengths& lengths)
-      : bench_(loaded, {}), plan_(amp::Precision::amp_bf16()) {
+      : bench_(loaded, {}), resolved_(amp::Precision::amp_bf16()) {
     amp::Precision precision = amp::Precision::amp_bf16();
-    precision.dtype = DType::f16;  // of the statistics; ops run in BF16, which needs no loss scale
+    precision.dtype = DType::f16;  // of the statistics; ops run in BF16, without a loss scale
     precision.lower_batch_norm = half;
     learners_ = bench_.make_learners(precision, optim::Schedule(0.05, [lengths](std::int64_t applied) {
                                        return applied < lengths.training ? 0.05 : 0.0;
@@ -54,7 +54,8 @@ class Trained {
   }
 
   void step() {
-    step_->backward(bench_.loss(bench_.next_batch(), plan_, static_cast<std::uint32_t>(step_->attempted())));
+    step_->backward(
+        bench_.loss(bench_.next_batch(), resolved_, static_cast<std::uint32_t>(step_->attempted())));
     step_->apply();
   }
   Values statistics() { return statistics_of(bench_.model()); }
@@ -63,7 +64,7 @@ class Trained {
 
  private:
   train::Workbench bench_;
-  amp::ResolvedPrecision plan_;
+  amp::ResolvedPrecision resolved_;
   std::unique_ptr<train::Learners> learners_;
   optim::Step* step_ = nullptr;
 };
@@ -72,7 +73,7 @@ struct StatisticsResult {
   double momentum = 0.0;
   double wide = 0.0, half = 0.0;  // distance from the average batch at the end, in %
   double wide_accuracy = 0.0, half_accuracy = 0.0;
-  plot::Line wide_course, half_course;
+  plot::Line wide_curve, half_curve;
 };
 
 config::Loaded configuration(bool small, double momentum) {
@@ -93,8 +94,8 @@ StatisticsResult compare(bool small, double momentum, const Lengths& lengths, Se
   Trained wide(loaded, false, lengths), half(loaded, true, lengths);
   StatisticsResult result{
       .momentum = momentum,
-      .wide_course = {.name = fmt::format("FP32, momentum {:g}", momentum), .x = {}, .y = {}},
-      .half_course = {.name = fmt::format("FP16, momentum {:g}", momentum), .x = {}, .y = {}}};
+      .wide_curve = {.name = fmt::format("FP32, momentum {:g}", momentum), .x = {}, .y = {}},
+      .half_curve = {.name = fmt::format("FP16, momentum {:g}", momentum), .x = {}, .y = {}}};
   std::vector<std::pair<Values, Values>> looks;
   Values sum;
   for (std::int64_t i = 0; i < lengths.training + lengths.resting; ++i) {
@@ -106,23 +107,23 @@ StatisticsResult compare(bool small, double momentum, const Lengths& lengths, Se
       session.progress(
           fmt::format("momentum {:g}: step {} of {}", momentum, i + 1, lengths.training + lengths.resting));
     if (i < lengths.training) continue;
-    // after = (1 - momentum)·before + momentum·batch gives the statistics of the batch.
+    // The statistics of the batch follow from after = (1 - momentum)·before + momentum·batch.
     sum.resize(after.size());
     for (std::size_t c = 0; c < after.size(); ++c)
       sum[c] += (after[c] - (1.0 - momentum) * before[c]) / momentum;
     if ((i - lengths.training) % lengths.every == 0 || i + 1 == lengths.training + lengths.resting) {
       looks.emplace_back(after, half.statistics());
-      result.wide_course.x.push_back(static_cast<double>(i - lengths.training));
+      result.wide_curve.x.push_back(static_cast<double>(i - lengths.training));
     }
   }
   const Tensor a = wide.weights(), b = half.weights();
   ensure(a.to_vector<float>() == b.to_vector<float>(), "demo statistics",
          "weights depend on running statistics");
   for (double& value : sum) value /= static_cast<double>(lengths.resting);
-  result.half_course.x = result.wide_course.x;
+  result.half_curve.x = result.wide_curve.x;
   for (const auto& [of_wide, of_half] : looks) {
-    result.wide_course.y.push_back(result.wide = distance(of_wide, sum));
-    result.half_course.y.push_back(result.half = distance(of_half, sum));
+    result.wide_curve.y.push_back(result.wide = distance(of_wide, sum));
+    result.half_curve.y.push_back(result.half = distance(of_half, sum));
   }
   result.wide_accuracy = wide.accuracy();
   result.half_accuracy = half.accuracy();
@@ -134,16 +135,16 @@ StatisticsResult compare(bool small, double momentum, const Lengths& lengths, Se
 void run_statistics(Session& session) {
   const bool small = session.small();
   const std::vector<double> momenta = small ? std::vector{0.1, 0.003} : std::vector{0.1, 0.01, 0.001};
-  // Six times the memory of a running mean, 1/momentum steps, forgets where it came from.
+  // The start is forgotten after six times the time constant of a running mean, 1/momentum steps.
   const auto lengths_of = [&](double momentum) {
     return Lengths{small ? 60 : 300, std::max<std::int64_t>(small ? 200 : 600, std::llround(6.0 / momentum)),
                    small ? 100 : 50};
   };
   session.say(
-      fmt::format("A network with two batch norms on {}: {} steps of training, then 6/momentum with the "
-                  "weights at rest. The running\n"
-                  "statistics should come to those of the average batch; the weights of both runs are equal "
-                  "bit for bit.\n",
+      fmt::format("A network with two batch norms on {}: {} steps of training, then 6/momentum steps with "
+                  "constant weights.\n"
+                  "The running statistics should converge to those of the average batch; the weights of both "
+                  "runs are bit-identical.\n",
                   small ? "the digits" : "Fashion-MNIST", lengths_of(0.1).training));
   report::Table table({"momentum", "distance, FP32", "distance, FP16", "accuracy, FP32", "accuracy, FP16"});
   plot::LineChart chart{.title = "Running statistics held in FP32 and in FP16",
@@ -162,18 +163,18 @@ void run_statistics(Session& session) {
                     {"distance_fp16", last.half},
                     {"accuracy_fp32", last.wide_accuracy},
                     {"accuracy_fp16", last.half_accuracy}});
-    chart.lines.push_back(last.wide_course);
-    chart.lines.push_back(last.half_course);
+    chart.lines.push_back(last.wide_curve);
+    chart.lines.push_back(last.half_curve);
   }
   table.print();
   session.chart("distance", plot::to_svg(chart));
   session.values = {{"rows", rows}};
-  session.verdict(last.half > 3.0 * last.wide,
-                  fmt::format("With a momentum of {:g} the statistics held in FP16 stay {:.1f} % from those "
-                              "of the average batch, held in "
-                              "FP32 they come to {:.1f} %; accuracy {:.1f} % against {:.1f} %.",
-                              last.momentum, last.half, last.wide, 100.0 * last.half_accuracy,
-                              100.0 * last.wide_accuracy));
+  session.verdict(
+      last.half > 3.0 * last.wide,
+      fmt::format("With a momentum of {:g}, statistics stored in FP16 stay {:.1f} % from those of the "
+                  "average batch, those in FP32 converge to {:.1f} %; accuracy {:.1f} % against {:.1f} %.",
+                  last.momentum, last.half, last.wide, 100.0 * last.half_accuracy,
+                  100.0 * last.wide_accuracy));
 }
 
 }  // namespace tandem::demo

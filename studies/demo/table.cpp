@@ -1,5 +1,5 @@
-// table: the arms of the published comparison, FP32, mixed without a loss scale, with a constant one, with a
-// dynamic one, beside FP32 one ulp off and BF16, as `tandem compare` judges them.
+// table: the arms of the published comparison (FP32, mixed precision without a loss scale, with a constant
+// and with a dynamic one), FP32 one ulp off, and BF16, as `tandem compare` judges them.
 #include "report/table.h"
 
 #include <fmt/core.h>
@@ -14,23 +14,23 @@ namespace tandem::demo {
 
 void run_table(Session& session) {
   const bool small = session.small();
-  // What the shipped configuration says, cut down for a test.
+  // The shipped configuration, shortened for a test.
   std::vector<std::string> overrides;
   if (small)
     overrides = {"data={\"name\":\"digits\",\"batch_size\":64,\"drop_last\":true}", "epochs=1",
                  "compare.seeds=2", "schedule=constant"};
-  const compare::Experiment plan = compare::make_experiment(
+  const compare::Experiment experiment = compare::make_experiment(
       {"fashion_resnet8_table", overrides, (session.options().out / "compare").string()});
-  std::filesystem::create_directories(plan.out / "arms");
+  std::filesystem::create_directories(experiment.out / "arms");
   const train::StopRequest stop;
   const auto say = [&](const std::string& line) { session.progress(line); };
-  auto results = compare::run_arms(plan, stop, {.say = say});
+  auto results = compare::run_arms(experiment, stop, {.say = say});
   std::vector<std::optional<compare::ArmSpeed>> speeds;
-  if (!small) speeds = compare::measure_speed(plan, stop, say);
-  const compare::Report report = compare::make_report(plan, std::move(results), std::move(speeds));
-  compare::write_report(report, plan.out);
-  session.say(
-      fmt::format("ResNet-8 on {}, {} seeds.\n", small ? "the digits" : "Fashion-MNIST", plan.seeds.size()));
+  if (!small) speeds = compare::measure_speed(experiment, stop, say);
+  const compare::Report report = compare::make_report(experiment, std::move(results), std::move(speeds));
+  compare::write_report(report, experiment.out);
+  session.say(fmt::format("ResNet-8 on {}, {} seeds.\n", small ? "the digits" : "Fashion-MNIST",
+                          experiment.seeds.size()));
   session.say(report::with_aligned_tables(compare::table_markdown(report)));
 
   Json rows = Json::array();
@@ -38,7 +38,7 @@ void run_table(Session& session) {
   double least_memory = 1.0;
   bool complete = true;
   for (const compare::Row& row : report.rows) {
-    complete = complete && row.n == plan.seeds.size();
+    complete = complete && row.n == experiment.seeds.size();
     const double memory = static_cast<double>(row.peak_memory_bytes) /
                           static_cast<double>(report.rows.front().peak_memory_bytes);
     least_memory = std::min(least_memory, memory);
@@ -54,8 +54,8 @@ void run_table(Session& session) {
                     {"verdict", row.verdict ? row.verdict->text() : "baseline"},
                     {"memory", memory}});
   }
-  session.values = {{"seeds", plan.seeds.size()}, {"rows", rows}};
-  // Chance alone moves an arm by a few standard deviations; one that fell apart is far below.
+  session.values = {{"seeds", experiment.seeds.size()}, {"rows", rows}};
+  // Chance moves an arm by a few standard deviations; a failed arm is far below.
   const double lowest = std::ranges::min(report.rows, {}, &compare::Row::mean).mean;
   const bool together = lowest > report.rows.front().mean - (small ? 10.0 : 2.0);
   session.verdict(complete && least_memory < 1.0 && judged == report.rows.size() - 1 && together,

@@ -16,12 +16,12 @@ namespace tandem::inspect {
 
 namespace {
 
-// In place of the path of a layer: of ops of no module, and of the model itself.
+// Layer names for ops outside of the model, and for ops of the root module.
 const std::string kOutside = "loss", kWhole = "(model)";
 
 bool is_cast(const OpInfo& info) { return info.traits.kind == OpKind::casts; }
 
-// Names what decided the type of an op.
+// Finds the reason for an op's dtype.
 class Reasons {
  public:
   Reasons(const amp::Precision& precision, bool planned) : precision_(precision), planned_(planned) {
@@ -48,7 +48,7 @@ class Reasons {
   }
 
  private:
-  // The innermost module with a rule decides, and of its rules the last one. Ops of no module have none.
+  // The last rule of the innermost module with a rule. Ops outside of modules have none.
   const std::string* rule_of(const std::string& layer) const {
     if (layer == kOutside) return nullptr;
     for (std::string path = layer;; path = path.substr(0, path.rfind('.'))) {
@@ -85,7 +85,7 @@ class CastCollector final : public OpObserver, public nn::ModuleObserver {
     std::int64_t bytes = 0;
     for (const Tensor& output : outputs)
       bytes += output.defined() ? static_cast<std::int64_t>(output.bytes()) : 0;
-    if (is_cast(info) && !open_.empty()) {  // on behalf of the op under way
+    if (is_cast(info) && !open_.empty()) {  // inserted before the current op
       ++open_.back().casts;
       open_.back().bytes += bytes;
       return;
@@ -188,10 +188,10 @@ std::unique_ptr<amp::ResolvedPrecision> followed(const train::Workbench& bench, 
 
 CastReport report_casts(train::Workbench& bench, const amp::Precision& precision,
                         const datasets::Batch& batch) {
-  const auto plan = followed(bench, bench.model(), precision);
+  const auto resolved = followed(bench, bench.model(), precision);
   CastCollector collector(bench.model(), precision, follows_plan(bench.loaded(), precision));
   for (std::size_t phase = 0; phase < bench.phases(); ++phase)
-    backward(bench.loss(batch, *plan, 0, phase), precision.scaler.initial);
+    backward(bench.loss(batch, *resolved, 0, phase), precision.scaler.initial);
   bench.model().clear_gradients();
   return std::move(collector.report);
 }
@@ -202,14 +202,14 @@ PrecisionMemory measure_memory(const config::Loaded& loaded, const runs::Weights
   memory.trim();
   const MemoryFigures before = memory.figures();
   train::Workbench bench(loaded, weights, batch_size);
-  const auto plan = followed(bench, bench.model(), precision);
+  const auto resolved = followed(bench, bench.model(), precision);
   const auto learners = bench.make_learners(precision);
   memory.reset_peak();
   for (std::uint32_t i = 0; i < 2; ++i) {
     const datasets::Batch batch = bench.next_batch();
     for (std::size_t phase = 0; phase < learners->size(); ++phase) {
       optim::Step& step = *(*learners)[phase].step;
-      step.backward(bench.loss(batch, *plan, i, phase), 1.0, (*learners)[phase].first_loss);
+      step.backward(bench.loss(batch, *resolved, i, phase), 1.0, (*learners)[phase].first_loss);
       step.apply();
     }
     learners->end_iteration();

@@ -1,4 +1,4 @@
-// What ran in which type: the ops of one forward pass with the rule that decided, and the casts it took.
+// Report on the dtypes and casts of one forward pass, with the rule behind each op.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct CastRow {
   std::string layer;  // path of the module; "loss" outside of the model
   std::string op;
   std::string reason;  // "rule lower", "level O2", "lists.deny", "layers ^layer3", "plan"
-  std::string inputs;  // types, "f16 f16* f32"; * is a working copy, cast once a step
+  std::string inputs;  // dtypes, "f16 f16* f32"; * is a working copy, cast once per step
   std::string output;
   std::int64_t calls = 0;
   std::int64_t casts = 0;  // inserted before the op
@@ -27,20 +27,21 @@ struct CastReport {
   std::vector<CastRow> rows;  // in the order of the first call
   std::int64_t casts = 0, cast_bytes = 0;
   std::int64_t backward_casts = 0;
-  std::int64_t working_copies = 0, working_copy_bytes = 0;  // written by the update, no casts on the tape
-  std::int64_t flop = 0, lowered_flop = 0;                  // of products, and of those with a 16-bit result
+  std::int64_t working_copies = 0,
+               working_copy_bytes = 0;      // written by the update, without casts on the tape
+  std::int64_t flop = 0, lowered_flop = 0;  // of all products; of those with a 16-bit result
   std::int64_t output_bytes = 0, lowered_output_bytes = 0;
 };
 
-// Whether an op of a layer had a 16-bit result.
+// Whether an op of a layer has a 16-bit result.
 bool ran_in_16_bits(const CastReport& report, const std::string& layer, const std::string& op);
 
-// One forward and backward of `batch` under `precision`, outside of a training step. Where it lowers and the
-// configuration has a plan, that is followed, here and below.
+// Runs one forward and backward of `batch` under `precision`, without an update. If `precision` lowers and
+// the configuration has a plan, the plan is used, here and below.
 CastReport report_casts(train::Workbench& bench, const amp::Precision& precision,
                         const datasets::Batch& batch);
 
-// Bytes by kind at the moment of the highest total, of two training steps in a precision.
+// Bytes by kind at the peak of two training steps in a precision.
 struct PrecisionMemory {
   std::string name;
   std::size_t peak = 0;

@@ -19,14 +19,14 @@ struct Batch {
 };
 
 std::vector<amp::GradientCollector::Layer> collect(train::Workbench& bench, const std::vector<Batch>& batches,
-                                                   const amp::ResolvedPrecision& plan,
+                                                   const amp::ResolvedPrecision& resolved,
                                                    const amp::SegmentedLossScale* borders) {
   amp::GradientCollector collector(bench.model(), 1.0, false);
   std::optional<amp::BorderScope> scope;
   if (borders) scope.emplace(*borders);
   for (const Batch& entry : batches) {
     for (std::size_t phase = 0; phase < bench.phases(); ++phase)
-      backward(bench.loss(entry.batch, plan, entry.step, phase));
+      backward(bench.loss(entry.batch, resolved, entry.step, phase));
     bench.model().clear_gradients();
   }
   return collector.layers();

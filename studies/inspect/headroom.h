@@ -1,4 +1,4 @@
-// How far the gradients of each layer are from what FP16 can hold, at a loss scale.
+// Headroom: distance of each layer's gradients from the overflow limit of FP16, at a loss scale.
 #pragma once
 
 #include <optional>
@@ -11,25 +11,25 @@ namespace tandem::inspect {
 
 struct LayerHeadroom {
   std::string name;
-  // 15 - greatest exponent - k, of activation gradients: bits until something overflows; 0: the next doubling
-  // may. Absent where all are zero.
+  // 15 - greatest exponent - k of the activation gradients: doublings until an overflow; at 0 the next
+  // doubling may overflow. Absent if all are zero.
   std::optional<int> bits;
-  double flushed = 0.0;  // share of those that are not zero, which FP16 makes zero
+  double flushed = 0.0;  // share of non-zero gradients that FP16 flushes to zero
 };
 
 struct HeadroomReport {
   int log2_scale = 0;
   std::vector<LayerHeadroom> layers;  // in the order of forward
   LayerHeadroom all;
-  // The layers with less than one bit left.
+  // Layers with less than one bit of headroom.
   std::vector<std::string> narrow() const;
 };
 
-// Of gradients that were seen in f32, times 2^log2_scale.
+// Headroom of gradients measured in f32, times 2^log2_scale.
 HeadroomReport headroom(const GradientReport& gradients, int log2_scale);
 
-// The log2 of the loss scale with which a run goes on (its newest checkpoint, or that of `weights`), or,
-// where there is none, with which the configuration starts; rounded down.
+// log2 of the loss scale, rounded down: that of the checkpoint of `weights`, or the initial one of the
+// configuration.
 int log2_scale_of(const config::Loaded& loaded, const runs::Weights& weights);
 
 }  // namespace tandem::inspect

@@ -39,7 +39,7 @@ Workbench::Workbench(const config::Loaded& loaded, const runs::Weights& weights,
   if (weights.path.empty()) {
     for (std::string& note : initialise_from(config_, *task_)) notes_.push_back(std::move(note));
     perturb(model(), static_cast<std::uint64_t>(config_.seed), config_.init_ulps);
-    notes_.emplace_back("weights: as training starts");
+    notes_.emplace_back("weights: initial weights");
   } else {
     if (open && !weights.data.is_null()) data->require_like(weights.data, weights.path);
     runs::load_weights(weights.path, model());
@@ -59,9 +59,9 @@ datasets::Batch Workbench::next_batch() {
   return batch ? *std::move(batch) : *loader_->next();
 }
 
-Tensor Workbench::loss(const datasets::Batch& batch, const amp::ResolvedPrecision& plan, std::uint32_t step,
-                       std::size_t phase) {
-  const amp::Autocast autocast(plan, phase);
+Tensor Workbench::loss(const datasets::Batch& batch, const amp::ResolvedPrecision& resolved,
+                       std::uint32_t step, std::size_t phase) {
+  const amp::Autocast autocast(resolved, phase);
   Tensor loss = loss_of_phase(*task_, phase, batch, {static_cast<std::uint64_t>(config_.seed), step});
   autocast.finish();
   return loss;

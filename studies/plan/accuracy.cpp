@@ -15,7 +15,7 @@ using amp::plan::Graph;
 
 namespace {
 
-constexpr int kBatches = 3;  // one to search on, the others to verify
+constexpr int kBatches = 3;  // one for the search; all for verification
 constexpr double kUnits = 16.0;
 
 class Shadow final : public amp::plan::Oracle {
@@ -36,12 +36,12 @@ class Shadow final : public amp::plan::Oracle {
   double error(std::span<const int> low, int batch = 0) {
     std::vector<int> ops(low.begin(), low.end());
     std::ranges::sort(ops);
-    const amp::ResolvedPrecision plan = runnable(graph_, amp::plan::restricted(graph_, assignment_, ops),
-                                                 precision_, true, step_.model(), phase_);
-    return step_.error(plan, batch, scale_);
+    const amp::ResolvedPrecision resolved = runnable(graph_, amp::plan::restricted(graph_, assignment_, ops),
+                                                     precision_, true, step_.model(), phase_);
+    return step_.error(resolved, batch, scale_);
   }
 
-  // Lowers the loss scale, as a run would, until nothing overflows with these ops in 16 bits; the error then.
+  // Lowers the loss scale until these ops do not overflow in 16 bits; returns the error.
   double settle_scale(std::span<const int> low) {
     double found = error(low);
     for (; std::isinf(found) && scale_ > 1.0; found = error(low)) scale_ /= 2.0;
@@ -90,11 +90,10 @@ Accuracy search_types(const config::Loaded& loaded, const Graph& graph, const As
                       const amp::Precision& precision, double limit, std::size_t phase) {
   Shadow shadow(loaded, graph, assignment, precision, phase);
   Accuracy accuracy{.limit = limit, .noise = shadow.noise()};
-  require(
-      limit >= accuracy.noise, "plan",
-      "--limit {:g} is below the error that moving every weight by one unit in the last place makes in FP32, "
-      "{:.3g}; take a greater one",
-      limit, accuracy.noise);
+  require(limit >= accuracy.noise, "plan",
+          "--limit {:g} is below the FP32 error of moving every weight by one unit in the last place, "
+          "{:.3g}; give a greater one",
+          limit, accuracy.noise);
   shadow.limit(limit);
   const std::vector<int> candidates = amp::plan::lowered(graph, assignment);
   accuracy.error_before = shadow.settle_scale(candidates);

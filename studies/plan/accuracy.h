@@ -1,4 +1,4 @@
-// What types do to the gradient of a step, and the search for the ops that spoil it.
+// Error of a step's gradient under given dtypes, and the search for the ops that cause it.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,21 @@ namespace tandem::planning {
 
 struct Accuracy {
   double limit = 0.0;
-  double noise = 0.0;         // the error that weights moved by one unit in the last place make, in f32
-  double error = 0.0;         // of what was found, on the first batch
-  double error_before = 0.0;  // of everything that was to be lowered
+  double noise = 0.0;         // error in f32 if weights move by one unit in the last place
+  double error = 0.0;         // of the result, on the first batch
+  double error_before = 0.0;  // with all candidates in 16 bits
   int runs = 0;
   amp::plan::Search search;
 };
 
-// 16 units in the last place of the type.
+// 16 units in the last place of the dtype.
 double usual_limit(DType low);
 
-// Takes out of 16 bits what keeps the step's error from being within `limit`: the greater of ‖g − g32‖/‖g32‖
-// over all gradients and |L − L32|/|L32|, of one phase, against the same step in f32: same weights, batch and
-// random numbers. Found on one batch of the training data, verified on it and two others. Throws UserError
-// for a limit below the error that moving all weights by one unit in the last place makes.
+// Finds ops to keep in f32 so that the step's error is within `limit`. The error is the greater of ‖g −
+// g32‖/‖g32‖ over all gradients and |L − L32|/|L32|, of one phase, against the same step in f32 with the same
+// weights, batch and random numbers. The search uses one batch of the training data and verifies the result
+// on it and two others. Throws UserError if the limit is below the error of moving all weights by one unit in
+// the last place.
 Accuracy search_types(const config::Loaded& loaded, const amp::plan::Graph& graph,
                       const amp::plan::Assignment& assignment, const amp::Precision& precision, double limit,
                       std::size_t phase = 0);

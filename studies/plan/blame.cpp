@@ -27,14 +27,14 @@ using amp::plan::OpKey;
 
 namespace {
 
-// Values of one op in one step: its first result, and the gradients of its inputs without the loss scale
-// (that of the first segment, where there are several: an op is compared with itself).
+// Values of one op in one step: its first result, and its input gradients without the loss scale. With
+// segments, the scale of the first one is used, since an op is only compared with itself.
 struct Values {
   Tensor result;
   std::vector<float> gradients;
 };
 
-// Watches some ops of a step.
+// Observer that records the values of some ops.
 class OpValues final : public OpObserver {
  public:
   OpValues(nn::Module& model, const Graph& graph, const std::vector<int>& ops, double scale)
@@ -75,10 +75,10 @@ class OpValues final : public OpObserver {
   ObserverScope observed_;
 };
 
-struct Apart {
+struct Difference {
   double squares = 0.0, flushed = 0.0, whole = 0.0;
-  bool compared = false;  // something is finite in f32
-  bool lost = false;      // something finite came to be none
+  bool compared = false;  // some value is finite in f32
+  bool lost = false;      // some finite value became non-finite
 
   double relative() const {
     using Limits = std::numeric_limits<double>;
@@ -87,8 +87,8 @@ struct Apart {
   }
 };
 
-Apart apart(const std::vector<float>& low, const std::vector<float>& wide) {
-  Apart sum;
+Difference difference(const std::vector<float>& low, const std::vector<float>& wide) {
+  Difference sum;
   for (std::size_t i = 0; i < std::min(low.size(), wide.size()); ++i) {
     if (!std::isfinite(wide[i])) continue;
     sum.compared = true;
@@ -104,29 +104,29 @@ Apart apart(const std::vector<float>& low, const std::vector<float>& wide) {
   return sum;
 }
 
-Cause cause_of(const Apart& result, const Apart& gradients) {
+Cause cause_of(const Difference& result, const Difference& gradients) {
   if (result.lost || gradients.lost) return Cause::range;
-  const auto flushes = [](const Apart& part) { return part.flushed > 0.5 * part.squares; };
+  const auto flushes = [](const Difference& part) { return part.flushed > 0.5 * part.squares; };
   if (flushes(result) || flushes(gradients)) return Cause::flush;
   return result.squares + gradients.squares > 0.0 ? Cause::rounding : Cause::none;
 }
 
-// What the configuration's precision gives each op.
+// Dtypes of all ops under the configuration's precision.
 Assignment types_of(const config::Loaded& loaded, const Graph& graph, std::size_t phase) {
   const std::string text = train::plan_text_of(loaded);
   if (text.empty()) return amp::plan::rules(graph);
   const std::string& file = loaded.config.precision.plan.value();
   const amp::plan::PhasePlans plans = amp::plan::parse_plan(text, file);
   require(phase < plans.size(), "plan",
-          "{} has {} phases, but a step of this task has more; make it again: tandem plan CONFIG", file,
+          "{} is for {} phases, and a step of this task has more; make it again: tandem plan CONFIG", file,
           plans.size());
   return amp::plan::assignment_of(plans[phase], graph, file);
 }
 
-class Blaming {
+class BlameRun {
  public:
-  Blaming(const config::Loaded& loaded, const runs::Weights& weights, int batches, double scale,
-          std::size_t phase, const std::vector<amp::SegmentedLossScale::Segment>& segments)
+  BlameRun(const config::Loaded& loaded, const runs::Weights& weights, int batches, double scale,
+           std::size_t phase, const std::vector<amp::SegmentedLossScale::Segment>& segments)
       : phase_(phase),
         precision_(precision_for(loaded)),
         graph_(train::trace_of(loaded, runs::describe_data(loaded.config, weights.data), phase).graph),
@@ -141,7 +141,7 @@ class Blaming {
     const std::vector<int> all = amp::plan::lowered(graph_, assignment_);
     Blame blame{.ops = {}, .noise = step_.noise(), .scale = scale_, .batches = step_.batches()};
     blame.error = error(all);
-    const std::unordered_map<int, Values> wide = watched(all, plan_with({}));
+    const std::unordered_map<int, Values> wide = watched(all, resolved_with({}));
     for (std::size_t i = 0; i < all.size(); ++i) {
       std::vector<int> others = all;
       others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
@@ -158,39 +158,38 @@ class Blaming {
     amp::Precision precision = train::precision_of(loaded.config);
     require(precision.level == amp::Level::O1 && precision.layers.empty() && precision.lists.allow.empty() &&
                 precision.lists.deny.empty() && precision.lists.infer.empty() && !precision.lower_batch_norm,
-            "",
-            "inspect --blame: precision {}: it takes single ops out of level O1 or of a plan; say so with "
-            "precision=amp_fp16 or amp_bf16",
+            "", "inspect --blame: precision {}: needs level O1 or a plan; set precision=amp_fp16 or amp_bf16",
             loaded.config.precision.label());
     return precision;
   }
 
-  amp::ResolvedPrecision plan_with(const std::vector<int>& low) {
+  amp::ResolvedPrecision resolved_with(const std::vector<int>& low) {
     return runnable(graph_, amp::plan::restricted(graph_, assignment_, low), precision_, true, step_.model(),
                     phase_);
   }
 
   double error(const std::vector<int>& low) {
-    const amp::ResolvedPrecision plan = plan_with(low);
+    const amp::ResolvedPrecision resolved = resolved_with(low);
     double squares = 0.0;
     for (int batch = 0; batch < step_.batches(); ++batch) {
-      const double error = step_.error(plan, batch, scale_);
+      const double error = step_.error(resolved, batch, scale_);
       squares += error * error;
     }
     return std::sqrt(squares / step_.batches());
   }
 
-  std::unordered_map<int, Values> watched(const std::vector<int>& ops, const amp::ResolvedPrecision& plan) {
+  std::unordered_map<int, Values> watched(const std::vector<int>& ops,
+                                          const amp::ResolvedPrecision& resolved) {
     OpValues watching(step_.model(), graph_, ops, scale_);
-    step_.run(plan, 0, scale_);
+    step_.run(resolved, 0, scale_);
     return std::move(watching.values);
   }
 
-  // The op in 16 bits and all others in f32: it reads what it reads in f32.
+  // Runs this op in 16 bits and all others in f32, so that its inputs are those of f32.
   BlamedOp alone(int op, const Values& wide) {
-    const Values low = watched({op}, plan_with({op}))[op];
-    const Apart result = apart(low.result.to_vector<float>(), wide.result.to_vector<float>()),
-                gradients = apart(low.gradients, wide.gradients);
+    const Values low = watched({op}, resolved_with({op}))[op];
+    const Difference result = difference(low.result.to_vector<float>(), wide.result.to_vector<float>()),
+                     gradients = difference(low.gradients, wide.gradients);
     return {.key = graph_.at(op).key,
             .local = result.relative(),
             .share = 0.0,
@@ -215,7 +214,7 @@ const char* name_of(Cause cause) {
 
 Blame blame(const config::Loaded& loaded, const runs::Weights& weights, int batches, double scale,
             std::size_t phase, const std::vector<amp::SegmentedLossScale::Segment>& segments) {
-  return Blaming(loaded, weights, batches, scale, phase, segments).run();
+  return BlameRun(loaded, weights, batches, scale, phase, segments).run();
 }
 
 }  // namespace tandem::planning

@@ -29,11 +29,11 @@ constexpr int kCastRepeats = 7;
 
 double nanoseconds(double seconds) { return seconds * 1e9; }
 
-// Types of operands and results: f32; 16 bits; and one of each, of which kNarrowed has f32 operands and
-// kWidened f32 results.
+// Kinds of steps by the dtypes of operands and results: f32; 16 bits; kNarrowed has f32 operands and 16-bit
+// results, kWidened the reverse.
 enum Arm { kFull, kLow, kNarrowed, kWidened, kArms };
 
-// Seconds of a cast, there and back again, by number of elements.
+// Mean time of a cast in both directions, by number of elements.
 class CastTimes {
  public:
   CastTimes(Backend& backend, DType low) : backend_(backend), low_(low) {}
@@ -60,7 +60,7 @@ class CastTimes {
   std::map<std::int64_t, double> known_;
 };
 
-// Ops that a plan gives types to, as numbers of the graph.
+// Indices in the graph of ops with planned dtypes.
 std::vector<std::size_t> planned_ops(const Graph& graph) {
   std::vector<std::size_t> ops;
   for (std::size_t i = 0; i < graph.ops.size(); ++i)
@@ -68,7 +68,7 @@ std::vector<std::size_t> planned_ops(const Graph& graph) {
   return ops;
 }
 
-// Everything in 16 bits but the operands of products, where an op can have both.
+// Everything in 16 bits, except f32 operands of products that allow two dtypes.
 Assignment narrowed(const Graph& graph) {
   Assignment assignment = amp::plan::low_precision(graph);
   for (std::size_t i = 0; i < assignment.size(); ++i)
@@ -76,7 +76,7 @@ Assignment narrowed(const Graph& graph) {
   return assignment;
 }
 
-// Everything in f32 but the operands of products, where an op can have both.
+// Everything in f32, except 16-bit operands of products that allow two dtypes.
 Assignment widened(const Graph& graph) {
   Assignment assignment = amp::plan::full_precision(graph);
   const Assignment low = amp::plan::low_precision(graph);
@@ -85,7 +85,7 @@ Assignment widened(const Graph& graph) {
   return assignment;
 }
 
-// Lower quartiles by arm and op, of rounds of all arms.
+// Lower quartiles by arm and op over the rounds.
 struct Rounds {
   std::array<std::vector<double>, kArms> ops;  // seconds
   double whole = 0.0;                          // of an f32 step
@@ -108,7 +108,7 @@ Rounds run_rounds(Subject& subject, const std::array<const amp::ResolvedPrecisio
     for (std::size_t arm = 0; arm < kArms; ++arm) {
       const StepTimes times = time_step(subject, *arms[arm], phase);
       ensure(times.ops.size() == ops, "plan", "a step has {} ops, its trace {}", times.ops.size(), ops);
-      if (round == 0) continue;  // it takes memory, and makes working copies
+      if (round == 0) continue;  // warm-up: allocates memory and makes working copies
       for (std::size_t op = 0; op < ops; ++op) seen[arm][op].push_back(times.ops[op]);
       if (arm == kFull) {
         whole.push_back(times.whole);
@@ -123,15 +123,15 @@ Rounds run_rounds(Subject& subject, const std::array<const amp::ResolvedPrecisio
   return rounds;
 }
 
-// Spreads the times of the arms over the graph.
+// Distributes the measured times over the graph.
 class Pricing {
  public:
   Pricing(Measured& measured, const amp::plan::DeadBand& band)
       : graph_(measured.graph), band_(band), low_(amp::plan::low_precision(graph_)) {}
 
-  // Exact for operands and results of one type, and for 16-bit operands with an f32 result where that costs
-  // something. f32 operands with a 16-bit result may be dearer in the graph than they are: no cut has costs
-  // by which two types are cheaper than one (Energy::table).
+  // The costs are exact for equal dtypes of operands and results, and for 16-bit operands with an f32 result
+  // if that is slower. f32 operands with a 16-bit result may have a cost above the measured one: a cut cannot
+  // represent costs by which two dtypes are cheaper than one (Energy::table).
   void product(std::size_t index, const std::array<double, kArms>& ns) {
     Op& op = graph_.ops[index];
     const double full = ns[kFull], low = ns[kLow];
@@ -236,7 +236,7 @@ amp::plan::PrecisionPlan bare_plan(const Graph& graph, const Assignment& assignm
 amp::ResolvedPrecision runnable(const Graph& graph, const Assignment& assignment,
                                 const amp::Precision& precision, bool share, nn::Module& model,
                                 std::size_t phase) {
-  amp::plan::PhasePlans phases(phase, {.dtype = precision.dtype});  // those before it are not run
+  amp::plan::PhasePlans phases(phase, {.dtype = precision.dtype});  // placeholders for earlier phases
   phases.push_back(bare_plan(graph, assignment, precision.dtype, share));
   return amp::ResolvedPrecision(
       std::make_shared<const amp::PlannedTypes>(std::move(phases), "the plan", precision, model));
@@ -248,11 +248,12 @@ Measured measure(const config::Loaded& loaded, const tasks::DataPtr& data, const
   Graph& graph = measured.graph;
   Subject subject(loaded, data, precision);
   const amp::ResolvedPrecision full(amp::Precision::fp32());
-  const auto plan_with = [&](const Assignment& assignment) {
+  const auto resolved_with = [&](const Assignment& assignment) {
     return runnable(graph, assignment, precision, true, subject.model(), options.phase);
   };
-  const amp::ResolvedPrecision low = plan_with(amp::plan::low_precision(graph)),
-                               to_low = plan_with(narrowed(graph)), to_f32 = plan_with(widened(graph));
+  const amp::ResolvedPrecision low = resolved_with(amp::plan::low_precision(graph)),
+                               to_low = resolved_with(narrowed(graph)),
+                               to_f32 = resolved_with(widened(graph));
   const std::vector<std::size_t> ops = planned_ops(graph);
   const Rounds rounds =
       run_rounds(subject, {&full, &low, &to_low, &to_f32}, ops.size(), options.phase, options.seconds);

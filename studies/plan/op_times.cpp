@@ -17,7 +17,7 @@ struct Span {
   std::uint64_t first = 0, last = 0;
 };
 
-// Stands in front of the policy of the step, and so knows which ops precision is asked about.
+// Wraps the step's policy to see which ops are planned.
 class OpTimer final : public OpObserver, public PrecisionPolicy {
  public:
   OpTimer(Backend& backend, PrecisionPolicy* policy) : backend_(backend), policy_(policy) {}
@@ -87,7 +87,7 @@ class OpTimer final : public OpObserver, public PrecisionPolicy {
 
  private:
   struct Frame {
-    bool inserted = false;  // by the policy
+    bool inserted = false;  // a cast of the policy
     std::uint64_t first = 0;
     int op = kNone;
     std::vector<Span> casts{};
@@ -122,11 +122,11 @@ class OpTimer final : public OpObserver, public PrecisionPolicy {
 
 double StepTimes::rest() const { return whole - casts - std::accumulate(ops.begin(), ops.end(), 0.0); }
 
-StepTimes time_step(Subject& subject, const amp::ResolvedPrecision& plan, std::size_t phase) {
+StepTimes time_step(Subject& subject, const amp::ResolvedPrecision& resolved, std::size_t phase) {
   Backend& backend = subject.backend();
   backend.synchronize();
   const std::uint64_t first = backend.timestamp();
-  const amp::Autocast autocast(plan, phase);
+  const amp::Autocast autocast(resolved, phase);
   OpTimer timer(backend, PrecisionScope::active());
   {
     const ObserverScope observed(timer);

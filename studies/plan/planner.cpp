@@ -38,31 +38,31 @@ amp::Precision precision_of(const config::Loaded& loaded) {
   amp::Precision precision = train::precision_of(loaded.config);
   const bool fp16 = loaded.config.precision.dtype == "fp16";
   if (!precision.lowers()) precision = fp16 ? amp::Precision::amp_fp16() : amp::Precision::amp_bf16();
-  require(
-      precision.level == amp::Level::O1 && precision.layers.empty() && precision.lists.allow.empty() &&
-          precision.lists.deny.empty() && precision.lists.infer.empty() && !precision.lower_batch_norm,
-      "plan",
-      "precision {}: a plan starts from level O1 without lists, layers and 16-bit batch norm; say so with "
-      "precision=amp_bf16, and pin ops with --must",
-      loaded.config.precision.label());
+  require(precision.level == amp::Level::O1 && precision.layers.empty() && precision.lists.allow.empty() &&
+              precision.lists.deny.empty() && precision.lists.infer.empty() && !precision.lower_batch_norm,
+          "plan",
+          "precision {}: a plan starts from level O1 without lists, layers and 16-bit batch norm; set "
+          "precision=amp_bf16, and pin ops with --must",
+          loaded.config.precision.label());
   return precision;
 }
 
 namespace {
 
-// The plan is of the forward, whatever the configuration says of one.
+// The configuration without its plan: the graph must not depend on it.
 config::Loaded without_plan(config::Loaded loaded) {
   loaded.config.precision.plan.reset();
   loaded.plan.clear();
   return loaded;
 }
 
-// Sizes of models may follow from their data.
+// Opens the data, since model sizes may depend on it.
 tasks::DataPtr data_of(const config::Config& config) {
   try {
     return runs::open_data(config, [](const std::string& reason) { tasks::warn_of_skipped(reason); });
   } catch (const UserError& error) {
-    output::remark("the data cannot be read ({}): the plan is of a model of usual sizes\n", error.what());
+    output::remark("the data cannot be read ({}): the plan is for a model with default sizes\n",
+                   error.what());
     return runs::describe_data(config);
   }
 }
@@ -84,7 +84,7 @@ Steps::Ratio quartiles(std::vector<double> values) {
   return {.low = at(0.25), .median = median(values), .high = at(0.75)};
 }
 
-// Times of one kind of step: of each phase, and of all.
+// Times of one kind of step, by phase and in total.
 struct ArmSeconds {
   std::vector<std::vector<double>> phases;
   std::vector<double> whole;
@@ -96,7 +96,7 @@ struct ArmSeconds {
   }
 };
 
-// A round is a step of each, the order turning.
+// A round has a step of each kind, in rotating order.
 Steps measure_steps(const config::Loaded& loaded, const tasks::DataPtr& data,
                     const amp::plan::PhasePlans& phases, const amp::Precision& precision, double seconds) {
   std::array<std::unique_ptr<Subject>, 3> subjects;
@@ -106,7 +106,7 @@ Steps measure_steps(const config::Loaded& loaded, const tasks::DataPtr& data,
   const amp::ResolvedPrecision rules(precision, subjects[1]->model());
   const amp::ResolvedPrecision planned(
       std::make_shared<const amp::PlannedTypes>(phases, "the plan", precision, subjects[2]->model()));
-  const std::array<const amp::ResolvedPrecision*, 3> plans{&full, &rules, &planned};
+  const std::array<const amp::ResolvedPrecision*, 3> arms{&full, &rules, &planned};
   std::array<ArmSeconds, 3> times;
   std::vector<double> against_full, against_rules, rules_against_full;
   const auto start = std::chrono::steady_clock::now();
@@ -114,12 +114,12 @@ Steps measure_steps(const config::Loaded& loaded, const tasks::DataPtr& data,
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   };
   for (std::size_t arm = 0; arm < 3; ++arm)
-    for (int i = 0; i < 2; ++i) subjects[arm]->step(*plans[arm]);
+    for (int i = 0; i < 2; ++i) subjects[arm]->step(*arms[arm]);
   int round = 0;
   for (; round < kMostRounds && (round < kFewestRounds || passed() < seconds); ++round) {
     for (std::size_t turn = 0; turn < 3; ++turn) {
       const std::size_t arm = (turn + static_cast<std::size_t>(round)) % 3;
-      times[arm].add(subjects[arm]->step(*plans[arm]));
+      times[arm].add(subjects[arm]->step(*arms[arm]));
     }
     against_full.push_back(times[0].whole.back() / times[2].whole.back());
     against_rules.push_back(times[1].whole.back() / times[2].whole.back());
@@ -143,7 +143,7 @@ void add_rest(std::optional<std::int64_t>& ns, std::int64_t rest) {
   if (ns) *ns += rest;
 }
 
-// Of a task with several phases, the pins that are of this one: each is to match in one phase at least.
+// Pins of this phase: those that match it, and those that match none, which are then refused.
 std::vector<amp::plan::Must> musts_of(const std::vector<amp::TracedModel>& traced, std::size_t phase,
                                       const std::vector<amp::plan::Must>& musts) {
   std::vector<amp::plan::Must> own;
@@ -247,11 +247,11 @@ Planned make_plan(const config::Loaded& given, const Request& request) {
   std::vector<amp::TracedModel> traced;
   for (std::size_t phase = 0; phase < names.size(); ++phase)
     traced.push_back(train::trace_of(loaded, data, phase));
-  for (std::size_t phase = 0; phase < names.size(); ++phase)  // told before anything is measured
+  for (std::size_t phase = 0; phase < names.size(); ++phase)  // refuses pins before anything is measured
     amp::plan::pinned(traced[phase].graph, musts_of(traced, phase, request.must));
   const Index batch = train::planned_batch(loaded, data);
   const bool by_lists = request.policy != "cut" && request.policy != "search";
-  const bool shares = request.policy != "rules";  // which has autocast's bits
+  const bool shares = request.policy != "rules";  // which keeps the bits of autocast
   Planned planned;
   if (request.calibrates && loaded.config.precision.scaler.mode == "calibrated" &&
       data->training_samples() > 0)
@@ -284,7 +284,7 @@ Planned make_plan(const config::Loaded& given, const Request& request) {
 }
 
 std::string plan_at_start(const config::Loaded& loaded) {
-  // The run itself looks for the loss scale, and keeps what it found of every layer.
+  // The run calibrates the loss scale itself, and stores the windows of every layer.
   const Planned planned = make_plan(loaded, {.seconds = 5.0, .calibrates = false});
   const amp::plan::PhasePlans plans = planned.plans();
   std::size_t ops = 0, low = 0;
@@ -299,13 +299,14 @@ std::string plan_at_start(const config::Loaded& loaded) {
   }
   const Steps::Seconds& seconds = planned.steps->whole;
   output::remark(
-      "plan: {} of {} ops in {}; predicted {:.2f} ms a step, {:.2f} in FP32; measured {:.2f}, {:.2f} in "
+      "plan: {} of {} ops in {}; predicted {:.2f} ms per step, {:.2f} in FP32; measured {:.2f}, {:.2f} in "
       "FP32{}\n",
       low, ops, name_of(plans.front().dtype), predicted * 1e-6, in_f32 * 1e-6, 1e3 * seconds.plan,
       1e3 * seconds.f32,
-      planned.cut_against_rules ? fmt::format("; level O1's types: the cut was {:.3f} times as fast",
-                                              planned.cut_against_rules->median)
-                                : "");
+      planned.cut_against_rules
+          ? fmt::format("; uses level O1's dtypes, since the cut was {:.3f} times as fast",
+                        planned.cut_against_rules->median)
+          : "");
   return amp::plan::plan_text(plans);
 }
 

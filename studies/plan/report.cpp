@@ -41,7 +41,7 @@ void keep_greatest(std::vector<OpLine>& lines) {
   lines.resize(std::min(lines.size(), kShownOps));
 }
 
-// Elements of a result by key, gradient or not.
+// Result of an op by key; null if there is none.
 const amp::plan::Result* result_of(const amp::plan::Graph& graph, const amp::plan::OpKey& key, int output) {
   for (const amp::plan::Op& op : graph.ops)
     if (op.key == key && static_cast<std::size_t>(output) < op.results.size())
@@ -156,8 +156,7 @@ void print_ops(const char* title, const std::vector<OpLine>& lines, const std::s
 
 void print_casts(const Report& report) {
   output::print(
-      "\ncasts of activations: {}, at level O1 {}; working copies of parameters: {}, which the update "
-      "writes\n",
+      "\ncasts of activations: {}, at level O1 {}; working copies of parameters: {}, written by the update\n",
       report.casts.size(), report.casts_of_rules, report.working_copies);
   if (report.casts.empty()) return;
   report::Table table({"of", "to", "by", "read by", "bytes", "µs"});
@@ -170,7 +169,7 @@ void print_casts(const Report& report) {
 }
 
 void print_times(const amp::plan::ArmTimes& predicted, const amp::plan::ArmTimes& measured) {
-  report::Table table({"ms a step", "predicted", "measured"});
+  report::Table table({"ms per step", "predicted", "measured"});
   table.right_from(1);
   table.add({"FP32", milliseconds(predicted.f32), milliseconds(measured.f32)});
   table.add({"level O1", milliseconds(predicted.rules), milliseconds(measured.rules)});
@@ -186,20 +185,21 @@ void print_ratios(const Planned& planned) {
   const Steps& steps = *planned.steps;
   if (planned.cut_against_rules) {
     output::print(
-        "the cut was {} times as fast as level O1, whose types are kept, {} as FP32; in {} pairs, median and "
-        "quartiles\n",
+        "the cut was {} times as fast as level O1, so level O1's dtypes are kept, {} times as fast as FP32; "
+        "median and quartiles of {} pairs\n",
         ratio(*planned.cut_against_rules), ratio(steps.against_f32), steps.rounds);
     return;
   }
   output::print(
-      "the plan is {} times as fast as FP32 and {} as level O1, in {} pairs; median and quartiles\n",
+      "the plan is {} times as fast as FP32 and {} times as fast as level O1; median and quartiles of {} "
+      "pairs\n",
       ratio(steps.against_f32), ratio(steps.against_rules), steps.rounds);
   if (steps.slower_than_rules())
     output::print("the plan is slower than level O1: precision=amp_{} trains faster\n",
                   planned.phases.front().plan.dtype == DType::f16 ? "fp16" : "bf16");
 }
 
-// Of all phases; absent where one has none.
+// Sum over phases; absent if a phase has none.
 amp::plan::ArmTimes total(const Planned& planned, amp::plan::ArmTimes amp::plan::PrecisionPlan::*times) {
   using Arm = std::optional<std::int64_t> amp::plan::ArmTimes::*;
   amp::plan::ArmTimes sum = planned.phases.front().plan.*times;
@@ -257,7 +257,7 @@ void print_phase(const PlannedPhase& phase) {
   const Report report = report_of(phase);
   const std::string low(name_of(phase.plan.dtype));
   print_ops("greatest gains", report.gains, low, false);
-  print_ops("FP32 although faster in 16 bits", report.missed, low, true);
+  print_ops("in FP32 although faster in 16 bits", report.missed, low, true);
   print_casts(report);
   output::print("\nin 16 bits: {:.1f} % of the FLOP of products, {:.1f} % of the bytes that ops write\n",
                 100.0 * report.flop_share, 100.0 * report.byte_share);
@@ -265,7 +265,7 @@ void print_phase(const PlannedPhase& phase) {
   const Accuracy& accuracy = *phase.accuracy;
   output::print(
       "error of loss and gradient against FP32: {:.3g}, before the search {:.3g}; limit {:g}, noise {:.3g}; "
-      "{} ops stay FP32 for it, found in {} steps\n",
+      "{} ops stay in FP32, found in {} steps\n",
       accuracy.error, accuracy.error_before, accuracy.limit, accuracy.noise,
       accuracy.search.bad.size() + accuracy.search.dropped.size(), accuracy.runs);
 }

@@ -1,4 +1,4 @@
-// What `tandem plan` prints.
+// Output of `tandem plan`.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,10 +9,10 @@
 
 namespace tandem::planning {
 
-// An op whose types gain, or would.
+// An op that is faster in 16 bits.
 struct OpLine {
   std::string op;
-  std::string operands, out;  // "bf16", "f32"; "" where it is no product
+  std::string operands, out;  // "bf16", "f32"; operands "" unless it is a product
   double f32_ns = 0.0, low_ns = 0.0;
   std::string why;
 };
@@ -20,21 +20,22 @@ struct OpLine {
 struct CastLine {
   std::string of, to, how;
   int consumers = 0;
-  std::int64_t bytes = 0;  // read and written, with its gradient
+  std::int64_t bytes = 0;  // read and written, including the gradient
   std::int64_t ns = 0;
 };
 
-// Of a phase.
+// Report on one phase.
 struct Report {
-  std::vector<OpLine> gains;   // in 16 bits, the greatest first, ten at most
-  std::vector<OpLine> missed;  // f32 although 16 bits are faster, the greatest first, ten at most
+  std::vector<OpLine> gains;   // ops in 16 bits: at most ten with the greatest gains
+  std::vector<OpLine> missed;  // ops in f32 that are faster in 16 bits: at most ten, the greatest first
   std::vector<CastLine> casts;
   int casts_of_rules = 0, working_copies = 0;
-  double flop_share = 0.0, byte_share = 0.0;  // in 16 bits: of forward's products, of what forward writes
+  double flop_share = 0.0,
+         byte_share = 0.0;  // 16-bit shares: of products' FLOP and of written bytes in forward
 };
 
 Report report_of(const PlannedPhase& phase);
-// A task of one phase has its members at the top, others theirs under "phases".
+// The JSON of a task with one phase has the members at the top level, others have them under "phases".
 nlohmann::ordered_json to_json(const Planned& planned);
 // For a terminal.
 void print(const std::string& name, const Planned& planned);

@@ -19,18 +19,18 @@ ShadowStep::ShadowStep(const config::Loaded& loaded, const runs::Weights& weight
   for (int i = 0; i < batches; ++i) wide_.push_back(run(full_, i, 1.0));
 }
 
-Tensor ShadowStep::forward(const amp::ResolvedPrecision& plan, int batch) {
+Tensor ShadowStep::forward(const amp::ResolvedPrecision& resolved, int batch) {
   const nn::KeepStatistics keep(model());
-  return bench_.loss(batches_[static_cast<std::size_t>(batch)], plan, static_cast<std::uint32_t>(batch),
+  return bench_.loss(batches_[static_cast<std::size_t>(batch)], resolved, static_cast<std::uint32_t>(batch),
                      phase_);
 }
 
-ShadowStep::Outcome ShadowStep::run(const amp::ResolvedPrecision& plan, int batch, double scale) {
+ShadowStep::Outcome ShadowStep::run(const amp::ResolvedPrecision& resolved, int batch, double scale) {
   ++runs_;
   model().clear_gradients();
   std::optional<amp::BorderScope> crossing;
   if (borders_) crossing.emplace(*borders_);
-  const Tensor loss = forward(plan, batch);
+  const Tensor loss = forward(resolved, batch);
   if (crossing) crossing->finish(loss);
   backward(loss, scale);
   Outcome outcome{.loss = loss.item(), .gradient = {}};

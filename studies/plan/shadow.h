@@ -1,4 +1,5 @@
-// A training step, of one phase, beside the same step in f32: same weights, batches and random numbers.
+// ShadowStep: a training step of one phase, compared with the same step in f32 with the same weights, batches
+// and random numbers.
 #pragma once
 
 #include <string>
@@ -15,10 +16,10 @@ class ShadowStep {
  public:
   struct Outcome {
     double loss = 0.0;
-    std::vector<float> gradient;  // of all parameters, one after the other, without the loss scale
+    std::vector<float> gradient;  // of all parameters, concatenated, without the loss scale
   };
 
-  // `weights` as Workbench has them. Steps are done on the first `batches` batches of training.
+  // `weights` as in Workbench. Steps use the first `batches` training batches.
   ShadowStep(const config::Loaded& loaded, const runs::Weights& weights, int batches, std::size_t phase = 0);
 
   nn::Module& model() { return bench_.model(); }
@@ -26,20 +27,19 @@ class ShadowStep {
   int batches() const { return static_cast<int>(batches_.size()); }
   int runs() const { return runs_; }
 
-  // From now on steps have the segments of the loss scale of these borders; null: none. They are alive in
-  // every run().
+  // Sets the segment borders of later steps; null: none. They must outlive every run().
   void set_borders(const amp::SegmentedLossScale* borders) { borders_ = borders; }
 
-  // Forward and loss of a batch, without a backward; statistics stay as they are.
-  Tensor forward(const amp::ResolvedPrecision& plan, int batch);
-  // Loss and gradient of a step that leaves nothing behind.
-  Outcome run(const amp::ResolvedPrecision& plan, int batch, double scale);
-  // The greater of ‖g - g32‖/‖g32‖ and |L - L32|/|L32|; infinite where anything is not finite.
-  double error(const amp::ResolvedPrecision& plan, int batch, double scale) {
-    return difference(run(plan, batch, scale), batch);
+  // Forward and loss of a batch, without backward; statistics do not change.
+  Tensor forward(const amp::ResolvedPrecision& resolved, int batch);
+  // Loss and gradient of a step; changes no state.
+  Outcome run(const amp::ResolvedPrecision& resolved, int batch, double scale);
+  // The greater of ‖g - g32‖/‖g32‖ and |L - L32|/|L32|; infinite if a value is not finite.
+  double error(const amp::ResolvedPrecision& resolved, int batch, double scale) {
+    return difference(run(resolved, batch, scale), batch);
   }
   double difference(const Outcome& outcome, int batch) const;
-  // The error that moving every weight by one unit in the last place makes in f32, on the first batch.
+  // Error in f32, on the first batch, if every weight moves by one unit in the last place.
   double noise();
 
  private:

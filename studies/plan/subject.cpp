@@ -34,13 +34,13 @@ void Subject::backward_and_update(const Tensor& loss, std::size_t phase) {
   learner.step->apply();
 }
 
-std::vector<double> Subject::step(const amp::ResolvedPrecision& plan) {
+std::vector<double> Subject::step(const amp::ResolvedPrecision& resolved) {
   std::vector<double> seconds;
   for (std::size_t phase = 0; phase < learners_->size(); ++phase) {
     const auto start = std::chrono::steady_clock::now();
     Tensor loss;
     {
-      const amp::Autocast autocast(plan, phase);
+      const amp::Autocast autocast(resolved, phase);
       loss = forward(phase);
       autocast.finish();
     }

@@ -1,5 +1,5 @@
-// What is measured: the model of a configuration with its training step, on one made-up batch, as
-// `tandem bench` has it.
+// Subject of measurements: a configuration's model with its training step, on a synthetic batch, as in
+// `tandem bench`.
 #pragma once
 
 #include <memory>
@@ -13,21 +13,21 @@ namespace tandem::planning {
 
 class Subject {
  public:
-  // `precision` is what the step is prepared for: working copies, loss scale. Rates stay as they begin.
+  // `precision` sets working copies and loss scale. Learning rates are constant.
   Subject(const config::Loaded& loaded, const tasks::DataPtr& data, const amp::Precision& precision);
 
   nn::Module& model() { return task_->model(); }
   Backend& backend() const { return backend_for(device_); }
   Index samples() const { return batch_.samples; }
 
-  // Forward and loss of a phase, in whatever precision is active.
+  // Forward and loss of a phase, in the active precision.
   Tensor forward(std::size_t phase = 0);
-  // What comes after it: the phase's own update.
+  // Backward and update of the phase.
   void backward_and_update(const Tensor& loss, std::size_t phase = 0);
-  // What comes after the last phase, or after the one that is looked at by itself.
+  // Ends the iteration, after the last measured phase.
   void end() { learners_->end_iteration(); }
-  // A whole step; seconds of each phase.
-  std::vector<double> step(const amp::ResolvedPrecision& plan);
+  // Runs a whole step; returns the seconds of each phase.
+  std::vector<double> step(const amp::ResolvedPrecision& resolved);
 
  private:
   const config::Loaded& loaded_;

@@ -9,11 +9,11 @@ namespace tandem::profile {
 
 namespace {
 
-// Larger than the caches of a GPU, and than a core's share of those of a CPU.
+// Larger than the caches of a GPU, and than a core's share of a CPU's caches.
 constexpr Index kCopyBytes = Index{256} << 20;
 constexpr int kRepeats = 5;
 constexpr Index kSmallProduct = 256, kFairProduct = 1024, kLargestProduct = 8192;
-// Sizes grow until a fair one takes so long, or any one too long to be repeated.
+// Sizes grow until a product of at least kFairProduct takes kProductSeconds, or any takes kLongSeconds.
 constexpr double kProductSeconds = 5e-3, kLongSeconds = 0.2;
 
 template <class Work>
@@ -32,7 +32,7 @@ double best_of(Backend& backend, int repeats, const Work& work) {
   return best;
 }
 
-// The first run of what takes long, else the best of several after it.
+// The first time if it is long, else the best of several further runs.
 template <class Work>
 double fastest(Backend& backend, const Work& work) {
   const double first = seconds_of(backend, work);
@@ -65,13 +65,13 @@ CopyLoad::CopyLoad(Backend& backend) : backend_(backend) {
   const TensorOptions options{DType::u8, backend.device(), MemoryKind::workspace};
   from_ = Tensor::empty({kCopyBytes}, options);
   to_ = Tensor::empty({kCopyBytes}, options);
-  // The first touch of memory is slow on a CPU, and unwritten pages are one page of zeros.
+  // Writes both: the first touch of memory is slow on a CPU, and unwritten pages share one page of zeros.
   backend.copy_bytes(from_, to_);
   backend.copy_bytes(to_, from_);
 }
 
 double CopyLoad::seconds() {
-  constexpr int kCopies = 3;  // in a row, so that the first one's start does not count for much
+  constexpr int kCopies = 3;  // consecutive copies, to amortise the start
   return best_of(backend_, kRepeats, [&] { enqueue(kCopies); }) / kCopies;
 }
 

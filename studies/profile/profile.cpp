@@ -11,7 +11,6 @@ namespace tandem::profile {
 
 namespace {
 
-// Calls with the same key have the same bound.
 struct Key {
   const OpInfo* op = nullptr;
   Direction direction = Direction::forward;
@@ -108,13 +107,15 @@ class Totals {
   std::map<Key, Cost> costs_;
 };
 
-// Tells a timer's stages to a recorder within its life.
-class Told {
+// Scope in which a recorder observes a timer's stages.
+class StageObserverScope {
  public:
-  Told(train::StageTimer& timer, Recorder& recorder) : timer_(timer) { timer.set_observer(&recorder); }
-  ~Told() { timer_.set_observer(nullptr); }
-  Told(const Told&) = delete;
-  Told& operator=(const Told&) = delete;
+  StageObserverScope(train::StageTimer& timer, Recorder& recorder) : timer_(timer) {
+    timer.set_observer(&recorder);
+  }
+  ~StageObserverScope() { timer_.set_observer(nullptr); }
+  StageObserverScope(const StageObserverScope&) = delete;
+  StageObserverScope& operator=(const StageObserverScope&) = delete;
 
  private:
   train::StageTimer& timer_;
@@ -152,10 +153,10 @@ Profile measure(Backend& backend, std::int64_t update_bytes, train::StageTimer& 
     const double copying = load.seconds();
     profile.limits.bytes_per_second = load.bytes() / copying;
     profile.limits.empty_seconds = load.empty_interval();
-    // A profiled step takes the host somewhat longer than an ordinary one.
+    // Twice the time of an ordinary step, since a profiled step takes the host longer.
     const bool asynchronous = backend.device().type != DeviceType::cpu;
     const auto ahead = asynchronous ? static_cast<std::int64_t>(std::ceil(2.0 * asking / copying)) : 0;
-    const Told told(stages, recorder);
+    const StageObserverScope observer(stages, recorder);
     for (int i = 0; i < steps; ++i) {
       load.enqueue(ahead);
       recorder.begin_step();

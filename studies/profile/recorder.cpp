@@ -8,19 +8,20 @@ namespace tandem::profile {
 
 namespace {
 
-// Products of a backward rule, and the bias sums beside them.
+// Products of a backward rule, and their bias sums.
 bool is_part_of(const OpInfo& op, const OpInfo& outer) {
   return op.traits.products || (outer.traits.products && op.traits.kind == OpKind::reduces);
 }
 
 bool rearranges(const OpTraits& op) { return op.moves_values() || op.kind == OpKind::joins; }
 
-// Reads of each input no more elements than it writes.
+// Whether the op reads at most as many elements of each input as it writes.
 bool reads_part(const OpTraits& op) {
   return rearranges(op) || op.kind == OpKind::gathers || op.kind == OpKind::looks_up;
 }
 
-// An input gradient that is an output gradient's memory was handed on; elsewhere it was written in place.
+// Whether an input gradient in the memory of an output gradient was passed on; for other ops it was written
+// in place.
 bool hands_on(const OpTraits& op) {
   return rearranges(op) || op.kind == OpKind::adds || op.kind == OpKind::casts;
 }
@@ -43,7 +44,7 @@ Recorder::Piece Recorder::piece_of(const Tensor& tensor) {
   return {tensor.raw(), static_cast<std::int64_t>(tensor.bytes())};
 }
 
-// False where the tensor is absent or there already.
+// Returns false if the tensor is undefined or already in the list.
 bool Recorder::add(std::vector<Piece>& pieces, const Tensor& tensor) {
   if (!tensor.defined() || contains(pieces, tensor)) return false;
   pieces.push_back(piece_of(tensor));
@@ -99,7 +100,7 @@ void Recorder::open(Call call) {
   calls_.back().first = backend_.timestamp();
 }
 
-// The frame's FLOPs are its own and those of the ops within, which the frame around it takes over.
+// The FLOP of a frame include those of inner ops, and are added to the outer frame.
 Recorder::Frame Recorder::close() {
   note_algorithms();
   const Frame frame = frames_.back();
@@ -149,12 +150,12 @@ void Recorder::after_forward(const OpInfo& op, std::span<const Tensor> inputs,
   for (const Tensor& output : outputs) {
     if (!output.defined() || !output.requires_grad()) continue;
     shapes_of_[node_of(output)] = call.shapes;
-    // Its products are no ops of their own in backward either: of each both gradients are taken.
+    // In backward, products of fused ops are not separate ops; each has two gradients.
     if (op.traits.products && op.traits.kind != OpKind::product) fused_flop_[node_of(output)] = 2 * call.flop;
   }
 }
 
-// What was saved besides inputs and outputs is written too: a mask, statistics, positions.
+// Saved tensors besides inputs and outputs are written as well: masks, statistics, positions.
 std::int64_t Recorder::forward_bytes(const OpInfo& op, std::span<const Tensor> inputs,
                                      std::span<const Tensor> outputs) {
   const bool part = reads_part(op.traits);

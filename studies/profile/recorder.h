@@ -1,10 +1,10 @@
-// What a step asks of the device, op by op, with the time each took.
+// Recorder: the ops of a step on the device, with their times.
 //
-// An op that another one is made of belongs to it: a loss that is composed of public ops, and the gradient
-// ops that a backward rule calls, are one call, of the outermost. Apart are
-//  - the casts that precision puts before an op: calls of their own, whose time is not the op's;
-//  - the products and bias sums of a backward rule (conv2d_filter_gradient …): parts of the call, listed
-//    beneath it and counted in it.
+// Ops inside a composite op belong to it: a loss composed of public ops and the gradient ops of a backward
+// rule are one call, that of the outermost op. Exceptions:
+//  - the casts that precision inserts before an op are separate calls, and the op's time excludes them;
+// - the products and bias sums of a backward rule (conv2d_filter_gradient …) are parts of the call, which
+// includes their times.
 #pragma once
 
 #include <array>
@@ -25,35 +25,35 @@ namespace tandem::profile {
 enum class Direction : std::uint8_t { forward, backward, update };
 
 struct Call {
-  const OpInfo* op = nullptr;  // absent: the update
+  const OpInfo* op = nullptr;  // null for the update
   Direction direction = Direction::forward;
-  // Of inputs and output of forward, "f16[8,4,4,3] f16[8,3,3,3] → f16[8,4,4,8]"; index of Recorder::shapes.
+  // Index of Recorder::shapes: inputs and output of forward, "f16[8,4,4,3] f16[8,3,3,3] → f16[8,4,4,8]".
   std::size_t shapes = 0;
-  // What computed its convolutions on a CPU, "winograd" (core/cpu/conv_probe.h), those of its parts apart; ""
-  // elsewhere. Index of Recorder::algorithms.
+  // Index of Recorder::algorithms: those of its convolutions on a CPU, "winograd" (core/cpu/conv_probe.h),
+  // without those of its parts; "" elsewhere.
   std::size_t algorithms = 0;
-  // What must be read and written at least, in the dtypes of the tensors: every input, saved tensor, output
-  // and gradient once, also where a kernel adds to what it overwrites. 0 where memory is only handed on.
+  // Lower bound on memory traffic, in the dtypes of the tensors: every input, saved tensor, output and
+  // gradient once, even if a kernel accumulates into its output. 0 if memory is passed on.
   std::int64_t bytes = 0;
-  std::int64_t flop = 0;        // of products: 2 for each multiply-add; a backward's two gradients together
-  DType operands = DType::f32;  // of the product
-  std::int32_t part_of = -1;    // the call it is listed beneath
-  std::int32_t inserted_for = -1;     // of a cast: the call it was put before
+  std::int64_t flop = 0;              // of products, 2 per multiply-add; a backward has both gradients
+  DType operands = DType::f32;        // of the product
+  std::int32_t part_of = -1;          // index of the call that it is a part of
+  std::int32_t inserted_for = -1;     // of a cast: index of the op's call
   std::uint64_t first = 0, last = 0;  // timestamps
   double seconds = 0.0;
 };
 
-// Appends to a list "direct, winograd" each name of another that it lacks.
+// Appends to the list `names`, "direct, winograd", the names in `more` that it lacks.
 void add_names(std::string& names, std::string_view more);
 
-// Observes the ops of its thread between begin_step and end_step; stages are told by a StageTimer.
+// Observes the ops of its thread between begin_step and end_step, and the stages of a StageTimer.
 class Recorder final : public OpObserver, public train::StageObserver {
  public:
-  // `update_bytes` is what the update moves, see optim::Step.
+  // `update_bytes`: memory traffic of the update, see optim::Step.
   Recorder(Backend& backend, std::int64_t update_bytes) : backend_(backend), update_bytes_(update_bytes) {}
 
   void begin_step();
-  // Waits for the device, and sets the seconds of everything.
+  // Waits for the device and sets all times.
   void end_step();
 
   // Of the last step.
@@ -73,17 +73,18 @@ class Recorder final : public OpObserver, public train::StageObserver {
   void end(train::Stage stage) override;
 
  private:
-  // A piece of memory, which is not kept alive: a tensor that is held would change what ops do in place.
+  // Address and size of memory. It is not kept alive: a reference to the tensor would change in-place
+  // decisions.
   struct Piece {
     const void* start = nullptr;
     std::int64_t bytes = 0;
     friend bool operator==(const Piece&, const Piece&) = default;
   };
-  // An op under way, or the update.
+  // An op in execution, or the update.
   struct Frame {
-    std::int32_t call = -1;  // absent for what belongs to an outer one
+    std::int32_t call = -1;  // -1 if it belongs to an outer call
     Direction direction = Direction::forward;
-    std::int64_t flop = 0;  // of the ops within
+    std::int64_t flop = 0;  // including inner ops
     DType operands = DType::f32;
   };
   struct Span {
@@ -97,7 +98,7 @@ class Recorder final : public OpObserver, public train::StageObserver {
   static bool contains(const std::vector<Piece>& pieces, const Tensor& tensor);
   void open(Call call);
   Frame close();
-  // Gives the innermost call what computed convolutions since the last time.
+  // Assigns new algorithms of convolutions to the innermost call.
   void note_algorithms();
   std::int64_t forward_bytes(const OpInfo& op, std::span<const Tensor> inputs,
                              std::span<const Tensor> outputs);
@@ -109,14 +110,14 @@ class Recorder final : public OpObserver, public train::StageObserver {
   std::vector<Call> calls_;
   std::vector<Frame> frames_;
   std::vector<Span> stages_;
-  std::vector<Piece> read_, written_;  // of the call that is looked at
-  std::vector<Piece> gradients_;       // of the outputs of the backward under way
-  std::int64_t saved_bytes_ = 0;       // of what that backward reads beside them
+  std::vector<Piece> read_, written_;  // of the current call
+  std::vector<Piece> gradients_;       // output gradients of the current backward
+  std::int64_t saved_bytes_ = 0;       // of the other inputs of that backward
   std::unordered_map<const Node*, std::size_t> shapes_of_;
-  std::unordered_map<const Node*, std::int64_t> fused_flop_;  // of the backward of ops that hold products
+  std::unordered_map<const Node*, std::int64_t> fused_flop_;  // backward FLOP of fused ops with products
   std::vector<std::string> texts_{""};
   std::unordered_map<std::string, std::size_t> text_index_{{"", 0}};
-  std::optional<cpu::ConvolutionTrace> convolutions_;  // within a step on a CPU
+  std::optional<cpu::ConvolutionTrace> convolutions_;  // during a step on a CPU
   std::uint64_t step_first_ = 0;
   double step_seconds_ = 0.0;
   std::array<double, train::kStageNames.size()> stage_seconds_{};

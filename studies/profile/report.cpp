@@ -1,4 +1,4 @@
-// A Profile as JSON and as tables.
+// Output of a Profile as JSON and as tables.
 #include <fmt/core.h>
 
 #include "core/text_width.h"
@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kSlowest = 10;  // of a table
+constexpr std::size_t kSlowest = 10;  // rows of the table
 
 const char* name_of(Direction direction) {
   static constexpr const char* kNames[] = {"forward", "backward", "update"};
@@ -51,7 +51,7 @@ Json limits_json(const Limits& limits) {
           {"empty_us", 1e6 * limits.empty_seconds}};
 }
 
-// Three digits; "" for nothing.
+// Three digits; "" for zero.
 std::string number(double value) { return value > 0.0 ? fmt::format("{:.3g}", value) : ""; }
 std::string percent(double share) { return fmt::format("{:.1f}", 100.0 * share); }
 
@@ -87,14 +87,14 @@ void print_families(const Profile& profile) {
   families.print();
 }
 
-// Appends a column of such texts, the first its head, to the last cells of `rows`.
+// Appends a column with a header to the last cells of `rows`.
 void append(std::vector<std::vector<std::string>>& rows, const std::vector<std::string>& texts) {
   std::size_t width = 0;
   for (const std::string& text : texts) width = std::max(width, text_width(text));
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i].back() += "  " + padded(texts[i], width);
 }
 
-// Algorithms, where there are any, and shapes stand behind the figures, where they may be long.
+// Algorithms, if there are any, and shapes come last, since they may be long.
 void print_slowest(const Profile& profile) {
   std::vector<std::vector<std::string>> rows{{"op", "pass"}};
   rows[0].insert(rows[0].end(), kFigures.begin(), kFigures.end());
@@ -125,14 +125,12 @@ void print_limits(const Limits& limits) {
   for (const auto& [dtype, flops] : limits.products)
     rates += fmt::format("{}{:.3g} TFLOP/s in {}", rates.empty() ? "" : ", ", 1e-12 * flops,
                          tandem::name_of(dtype));
-  output::print("limits, measured here: a large copy moves {:.3g} GB/s, square products do {}\n",
+  output::print("measured limits: {:.3g} GB/s for a large copy, {} for square products\n",
                 1e-9 * limits.bytes_per_second, rates);
   output::print(
-      "% of roofline: the time that an op's bytes or FLOPs need at these rates, the longer, over its own; "
-      "above "
-      "100 % where\na cache held the data, or the algorithm does with fewer FLOPs. An empty measurement "
-      "takes "
-      "{:.2f} us.\n",
+      "% of roofline: the minimum time of an op's bytes or FLOPs at these rates, the longer of the two, "
+      "divided by its time; it is above 100 % if\na cache held the data or the algorithm needs fewer FLOPs. "
+      "An empty measurement takes {:.2f} us.\n",
       1e6 * limits.empty_seconds);
 }
 

@@ -28,10 +28,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
-// A model and what trains it, on the own shards of a made-up batch.
+// A model with its training step, on this rank's shards of a synthetic batch.
 class Side {
  public:
-  // `exchange`, `peers`: absent where this rank trains by itself. `scale`: see train::SyntheticScale.
+  // `exchange`, `peers`: null without communication. `scale`: see train::SyntheticScale.
   Side(const config::Loaded& loaded, const train::ProcessGroup& ranks, Device device,
        const std::string& scale, optim::ShardExchange* exchange, parallel::RankPeers* peers)
       : config_(loaded.config), device_(device), own_(static_cast<int>(ranks.own())) {
@@ -65,7 +65,6 @@ class Side {
     carries_.assign(runners_.size(), std::vector<tasks::CarriedState>(batches_.size()));
   }
 
-  // Seconds of so many iterations.
   double run(std::int64_t steps) {
     backend_for(device_).synchronize();
     const auto start = Clock::now();
@@ -108,7 +107,7 @@ class Side {
   std::vector<std::vector<tasks::CarriedState>> carries_;  // by phase and shard
 };
 
-// Where a failure passes, devices no longer wait for other ranks, and so do not keep it from passing.
+// Scope that stops the devices from waiting for other ranks after an exception.
 struct Abandonment {
   train::ProcessGroup& ranks;
   const int exceptions = std::uncaught_exceptions();
@@ -123,8 +122,7 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : 0.5 * (values[half - 1] + values[half]);
 }
 
-// All-reduces of growing sizes, the best of several each: what a link can do, that of the devices where ranks
-// compute on such.
+// Best times of all-reduces of growing sizes, between devices if ranks compute on devices.
 std::vector<Sample> measured_samples(parallel::Communicator& ranks, parallel::DeviceCommunicator* devices,
                                      double deadline_s) {
   constexpr int kRepeats = 7;
@@ -186,7 +184,7 @@ Json bench_ranks(const config::Loaded& loaded, parallel::Communicator& communica
   const auto slowest = [&](double seconds) {
     return communicator.all_reduce_value(seconds, parallel::Reduction::max, deadline_s);
   };
-  // Seconds of a step of a block.
+  // Seconds per step of a block.
   const auto timed = [&](Side& side, bool takes_part) {
     constexpr std::int64_t kBlock = 3;
     communicator.barrier(deadline_s);

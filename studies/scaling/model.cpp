@@ -19,12 +19,13 @@ double ring_seconds(int ranks, double bytes, const Link& link) {
   return hops(ranks) * link.latency_s + load(ranks, bytes) / link.bytes_per_s;
 }
 
-// With x = hops/t and y = load/t the sum of (α·x + y/B − 1)² is least where its two derivatives are zero.
+// With x = hops/t and y = load/t, the sum of (α·x + y/B − 1)² is minimal where both derivatives are zero.
 Link fitted(int ranks, std::span<const Sample> samples) {
-  require(ranks > 1, "scaling", "an all-reduce of {} rank says nothing of a link", ranks);
+  require(ranks > 1, "scaling", "an all-reduce needs at least two ranks to measure a link, there is {}",
+          ranks);
   const auto [least, most] = std::ranges::minmax_element(samples, {}, &Sample::bytes);
   require(samples.size() > 1 && least->bytes < most->bytes, "scaling",
-          "a link is fitted to two sizes at least, {} measurements have one", samples.size());
+          "a link needs measurements of at least two sizes, {} measurements have one", samples.size());
   double xx = 0.0, xy = 0.0, yy = 0.0, x1 = 0.0, y1 = 0.0;
   for (const Sample& sample : samples) {
     const double x = hops(ranks) / sample.seconds, y = load(ranks, sample.bytes) / sample.seconds;
@@ -39,7 +40,7 @@ Link fitted(int ranks, std::span<const Sample> samples) {
 
 Cluster h100_cluster() {
   return {.gpus_a_node = 8,
-          .within = {.latency_s = 0.0, .bytes_per_s = 370e9},  // its hops are part of the start
+          .within = {.latency_s = 0.0, .bytes_per_s = 370e9},  // start_s includes the latency of its hops
           .between = {.latency_s = 2.5e-6, .bytes_per_s = 42e9},
           .start_s = 20e-6};
 }

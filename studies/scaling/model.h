@@ -1,46 +1,46 @@
-// What adding up gradients over ranks takes, as a function of a few numbers (the usual model of latency and
-// bandwidth; Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication Operations in MPICH",
-// 2005).
+// Cost of an all-reduce as a function of latency and bandwidth (the usual model; Thakur, Rabenseifner and
+// Gropp, "Optimization of Collective Communication Operations in MPICH", 2005).
 #pragma once
 
 #include <span>
 
 namespace tandem::scaling {
 
-// Between two neighbours: seconds before anything arrives, and bytes a second from then on.
+// Link between neighbours: latency in seconds, and bandwidth in bytes per second.
 struct Link {
   double latency_s = 0.0;
   double bytes_per_s = 0.0;
 };
 
-// An all-reduce of so many bytes over a ring of ranks: 2(p−1)·α + 2(p−1)/p·S/B. 0 for a rank that is alone.
+// Seconds of a ring all-reduce: 2(p−1)·α + 2(p−1)/p·S/B. 0 for a single rank.
 double ring_seconds(int ranks, double bytes, const Link& link);
 
-// An all-reduce as it was measured.
+// A measured all-reduce.
 struct Sample {
   double bytes = 0.0, seconds = 0.0;
 };
-// The link with which ring_seconds comes closest to them, relatively: least squares of the quotients, neither
-// number below 0. At least two sizes. Throws UserError for fewer than two ranks or sizes.
+// The link for which ring_seconds fits the samples best: least squares of the relative errors, with both
+// numbers at least 0. Throws UserError for fewer than two ranks or sizes.
 Link fitted(int ranks, std::span<const Sample> samples);
 
-// GPUs in nodes: gradients are added within a node, parts of them between nodes, and handed out within.
+// GPUs in nodes: gradients are reduced within a node, parts of them between nodes, and gathered within a
+// node.
 struct Cluster {
   int gpus_a_node = 8;
-  Link within, between;  // of a GPU to its neighbour in the node; of a GPU to its like in another node
+  Link within, between;  // of a GPU: to its neighbour in the node; to its counterpart in another node
   double start_s = 0.0;  // of any collective
 };
 
-// H100s: NVLink's effective ring of 8 and a network card of 400 Gb/s for each, as published and estimated
-// (NVIDIA/nccl-tests, MLPerf 4.0).
+// H100s: the effective NVLink ring of 8, and a network card of 400 Gb/s for each, from published and
+// estimated values (NVIDIA/nccl-tests, MLPerf 4.0).
 Cluster h100_cluster();
 
-// An all-reduce of so many bytes; `gpus` fill whole nodes where there are more than one.
+// Seconds of an all-reduce; more than one node must be full.
 double all_reduce_seconds(const Cluster& cluster, int gpus, double bytes);
 
-// The share of time that is not lost where nothing overlaps: step / (step + communication).
+// Efficiency without overlap: step / (step + communication).
 double efficiency(double step_s, double communication_s);
-// From which step on that share is reached.
+// The shortest step with that efficiency.
 double least_step_seconds(double communication_s, double share);
 
 }  // namespace tandem::scaling

@@ -92,7 +92,7 @@ TEST_CASE("a comparison pairs its arms by seed, and is not made twice", "[progra
   const std::string before = trace(directory, "out");
   const Outcome second = tandem_in(directory, command("out", {"epochs=2", "--require", "equivalent"}));
   CHECK(second.exit_code == 0);
-  CHECK(second.err == "10 of 10 runs were there already\n");
+  CHECK(second.err == "10 of 10 runs were finished already\n");
   CHECK(second.out == first.out);
   CHECK(trace(directory, "out") == before);
 
@@ -123,7 +123,7 @@ TEST_CASE("an interrupted comparison goes on to the same table", "[program][comp
   CHECK(json_lines(metrics).back()["status"] == "interrupted");
   const Outcome rest = tandem_in(directory, command("cut", settings));
   REQUIRE(rest.exit_code == 0);
-  CHECK_THAT(rest.err, Contains("3 of 10 runs were there already"));
+  CHECK_THAT(rest.err, Contains("3 of 10 runs were finished already"));
   CHECK(report(directory, "cut")["rows"][1]["values"] == report(directory, "whole")["rows"][1]["values"]);
   CHECK(names_in(directory.path() / "cut/arms/fp32_null").size() == 5);
 }
@@ -153,7 +153,7 @@ TEST_CASE("the largest batch that fits is larger in 16 bits", "[program][compare
                   "epochs=1", "schedule=constant", "--no-speed", "--largest-batch", "64MiB", "--out", "out"});
   INFO(outcome.err);
   REQUIRE(outcome.exit_code == 0);
-  CHECK_THAT(outcome.out, Contains("Largest batch whose training step fits into 0.07 GB"));
+  CHECK_THAT(outcome.out, Contains("Largest batch whose training step fits in 0.07 GB"));
   const json rows = report(directory, "out")["rows"];
   for (const json& row : rows) {
     CHECK(row["largest_batch"]["memory_bytes"] == 64 << 20);
@@ -164,7 +164,7 @@ TEST_CASE("the largest batch that fits is larger in 16 bits", "[program][compare
   const Outcome refused =
       tandem_in(directory, {"compare", "digits_lenet", "--largest-batch", "much", "--out", "none"});
   CHECK(refused.exit_code == 2);
-  CHECK_THAT(refused.err, Contains("no size of memory") && Contains("GiB"));
+  CHECK_THAT(refused.err, Contains("not a memory size") && Contains("GiB"));
 }
 
 TEST_CASE("a diverged seed is shown and counted", "[program][compare]") {
@@ -182,7 +182,7 @@ TEST_CASE("a diverged seed is shown and counted", "[program][compare]") {
   CHECK(row["verdict"] == "inconclusive");
   CHECK(tandem_in(directory, command("out", {"optimizer={\"name\": \"sgd\", \"lr\": 1e6}", "compare.seeds=2",
                                              "--no-speed"}))
-            .err == "4 of 4 runs were there already\n");
+            .err == "4 of 4 runs were finished already\n");
 }
 
 TEST_CASE("a bad arm is refused before anything is made", "[program][compare]") {
@@ -195,7 +195,7 @@ TEST_CASE("a bad arm is refused before anything is made", "[program][compare]") 
   check(R"(["fp32", "amp_fq16"])", "compare.arms.1: no precision is named \"amp_fq16\"; did you mean");
   check(R"(["fp32", {"precision": "amp_fp16", "scalar": "none"}])",
         "compare.arms.1.scalar: unknown key; did you mean scaler?");
-  check(R"(["fp32", "fp32"])", "compare.arms.1: a second arm is named fp32");
+  check(R"(["fp32", "fp32"])", "compare.arms.1: two arms have the name fp32");
   check(R"(["amp_bf16"])", "has no \"fp32\"");
   check(R"(["fp32", 3])", "expected the name of a precision or an object");
   check(R"(["fp32", {"name": "../up", "precision": "fp32"}])", "cannot name a folder");

@@ -309,7 +309,7 @@ TEST_CASE("what ranks cannot do as a whole is refused in a line", "[program][ran
              Catch::Contains("parallel.shard_optimizer: stochastic rounding"));
   // One value a channel over all ranks.
   CHECK_THAT(refused(run_ranks(directory, 0, joined(joined(kNormal, kNorm), kTree))),
-             Catch::Contains("4 shards (parallel.reduction: reproducible) of 1 rank,"));
+             Catch::Contains("4 shards (parallel.reduction: reproducible) on 1 rank,"));
   // By itself a process has the whole batch, and all of the update.
   trained(directory, "alone", 0, joined(joined(joined(kSteps, kNorm), kDivided), {"--limit-steps", "2"}));
   trained(directory, "plain", 0, joined(kSteps, {"--limit-steps", "2"}));
