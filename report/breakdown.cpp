@@ -13,13 +13,13 @@ namespace tandem::report {
 
 namespace {
 
-constexpr std::size_t kShownCurves = 6;  // beside their mean: as many colours as there are
+constexpr std::size_t kShownCurves = 6;  // in addition to their mean: the number of colours
 
 double first_figure(const tasks::Breakdown& breakdown, std::size_t i) {
   return breakdown.figures.empty() ? 0.0 : breakdown.figures.front().second[i];
 }
 
-// Those that have a curve, the best first.
+// Indices of classes with a curve, best first.
 std::vector<std::size_t> with_curves(const tasks::Breakdown& breakdown) {
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < breakdown.curves.values.size(); ++i)
@@ -76,7 +76,7 @@ Panel curves_panel(const tasks::Breakdown& breakdown) {
   add("mean", mean_of(breakdown, places));
   if (places.size() > kShownCurves) {
     panel.note =
-        fmt::format("The mean of {} classes, the three best and the three worst of them.", places.size());
+        fmt::format("Mean of {} classes, and the three best and three worst classes.", places.size());
     places.erase(places.begin() + kShownCurves / 2, places.end() - kShownCurves / 2);
   }
   for (const std::size_t i : places) add(breakdown.names[i], breakdown.curves.values[i]);

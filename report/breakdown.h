@@ -1,4 +1,4 @@
-// Figures of each class by the newest evaluation of a run, for its page.
+// Breakdown by class of a run's newest evaluation, for its page.
 #pragma once
 
 #include <string>
@@ -10,14 +10,14 @@
 
 namespace tandem::report {
 
-// Of the run's directory; nothing where it has none, or where the file is damaged.
+// Reads the breakdown in the run's directory; absent if it is missing or damaged.
 std::optional<tasks::Breakdown> breakdown_of(const runs::RunRecord& run);
 
-// The mean of the curves, and those of the classes: of many the ones whose first figure is best and worst.
-// Without curves: no picture and no note.
+// Chart of the mean curve and of the classes' curves; with many classes, only those with the best and worst
+// first metric. Without curves, the panel has neither chart nor note.
 Panel curves_panel(const tasks::Breakdown& breakdown);
 
-// A row for each class under a header; figures as percentages, "–" where there is none.
+// A header, and a row for each class with percentages; "–" for missing values.
 std::vector<std::vector<std::string>> breakdown_rows(const tasks::Breakdown& breakdown);
 
 }  // namespace tandem::report

@@ -1,4 +1,4 @@
-// Series of a run, brought to as many points as a chart can show.
+// Curves of a run, downsampled for charts.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace tandem::report {
 
-// Points in increasing order of x; a y that is not finite is a gap.
+// Points in increasing order of x; a non-finite y is a gap.
 struct Curve {
   std::vector<double> x, y;
   void add(double at, double value) {
@@ -15,17 +15,17 @@ struct Curve {
   }
 };
 
-// At most `most` points (at least 6): in each of equal parts of the points the least and the greatest value,
-// so that spikes stay, and a gap where the part has one. A curve that is short enough is returned as it is.
+// At most `most` points (at least 6): the minimum and maximum of each of equal parts, so that spikes stay,
+// and a gap if the part has one. A short curve is unchanged.
 Curve downsampled(const Curve& curve, std::size_t most);
 
-// How many points smoothed() takes the mean of: a fiftieth of them, odd; 1 for curves of less than 80 points.
+// Window of smoothed() in points: a fiftieth of the points, odd; 1 for fewer than 80 points.
 std::size_t smoothing_window(std::size_t points);
-// The mean of the finite values in a window around each point, at most `most` points of it. A point with no
-// finite value in its window is a gap.
+// The mean of the finite values in a window around each point, at `most` points or fewer. A point without
+// finite values in its window is a gap.
 Curve smoothed(const Curve& curve, std::size_t window, std::size_t most);
 
-// Of the finite values; NaN without any.
+// Median of the finite values; NaN without any.
 double median(std::vector<double> values);
 
 }  // namespace tandem::report

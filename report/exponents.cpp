@@ -9,7 +9,7 @@ namespace tandem::report {
 
 std::string flushed_text(std::int64_t flushed, double non_zero, std::optional<int> saving_scale) {
   if (non_zero <= 0.0) return "All values are zero.";
-  if (flushed == 0) return "FP16 holds all of the non-zero values without a loss scale.";
+  if (flushed == 0) return "FP16 represents all non-zero values without a loss scale.";
   const std::string saved = saving_scale && *saving_scale > 0
                                 ? fmt::format(" A scale of 2^{} keeps 99.9 % of them.", *saving_scale)
                                 : "";
@@ -19,7 +19,7 @@ std::string flushed_text(std::int64_t flushed, double non_zero, std::optional<in
 
 Exponents recorded_exponents(const std::vector<runs::RunRecord>& runs,
                              const std::vector<std::string>& labels) {
-  constexpr std::size_t kMost = 4;  // bars side by side that can be told apart
+  constexpr std::size_t kMost = 4;  // distinguishable bars side by side
   Exponents found;
   for (std::size_t r = 0; r < runs.size() && found.series.size() < kMost; ++r) {
     const auto& gradients = runs[r].gradients;
@@ -37,8 +37,7 @@ Exponents recorded_exponents(const std::vector<runs::RunRecord>& runs,
     found.facts.push_back(fact);
   }
   if (found.series.empty()) {
-    found.missing =
-        "The run recorded none: it was not evaluated yet, or by a version that did not record them.";
+    found.missing = "The run recorded none: it has not been evaluated, or its version did not record them.";
   } else {
     found.source = runs.size() == 1 ? fmt::format("weight gradients of step {}", runs[0].gradients->step)
                                     : "weight gradients at the last evaluation";

@@ -20,14 +20,14 @@ namespace {
 
 constexpr const char* kNone = "–";
 
-// A value of JSON for people: strings as they are.
+// A JSON value as text, strings without quotes.
 std::string shown(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_number_float()) return fmt::format("{:g}", value.get<double>());
   return value.is_null() ? kNone : value.dump();
 }
 
-// The value at "a.b.c"; null where there is none.
+// The value at "a.b.c"; null if there is none.
 Json at(const Json& json, const std::string& path) {
   const Json* here = &json;
   for (std::size_t from = 0; from <= path.size();) {
@@ -79,13 +79,13 @@ void add(Facts& facts, const std::string& name, const std::string& value) {
   if (!value.empty() && value != kNone) facts.emplace_back(name, value);
 }
 
-// A component of the configuration: its name, then the values that are set, "sgd: lr 0.1, momentum 0.9".
+// A component of the configuration: its name, then its values, "sgd: lr 0.1, momentum 0.9".
 std::string component(const Json& json, const std::vector<std::string>& keys) {
   if (!json.is_object()) return json.is_null() ? "" : shown(json);
   std::vector<std::string> values;
   for (const std::string& key : keys) {
     const Json value = at(json, key);
-    // What is off says nothing.
+    // Values that are off are left out.
     const bool off = value.is_null() || value == Json("auto") || value == Json(false) ||
                      (value.is_number() && value.get<double>() == 0.0);
     if (!off) values.push_back(key + " " + shown(value));
@@ -95,7 +95,7 @@ std::string component(const Json& json, const std::vector<std::string>& keys) {
   return fmt::format("{}{}{}", name, name.empty() ? "" : ": ", fmt::join(values, ", "));
 }
 
-// A value of a key that is an object in some runs only.
+// The value of a key, shortened.
 std::string brief(const runs::RunRecord& run, const std::string& key) {
   constexpr std::size_t kMost = 60;
   if (key == "precision") return precision_of(run);
@@ -103,7 +103,7 @@ std::string brief(const runs::RunRecord& run, const std::string& key) {
   return shortened(text, kMost);
 }
 
-// Keys "a.b.c" below `path`, down to where not every run that has the key has an object.
+// Keys "a.b.c" below `path`, down to keys that are not an object in every run that has them.
 void keys_below(const std::vector<runs::RunRecord>& runs, const std::string& path,
                 std::vector<std::string>& found) {
   std::vector<std::string> names;

@@ -1,4 +1,4 @@
-// Facts of runs in words and figures for reports, as plain text.
+// Facts about runs for reports, as plain text.
 #pragma once
 
 #include <optional>
@@ -22,30 +22,30 @@ struct Point {
   std::int64_t step = 0;
 };
 
-// The metric that a run is judged by: checkpoint.best, or the first there is; "" without evaluations.
+// The metric checkpoint.best, or the first one; "" without evaluations.
 std::string judged_by(const runs::RunRecord& run);
-// Of the evaluations on the usual split; absent without a finite value.
+// Values in the evaluations on the usual split; absent without a finite value.
 std::optional<Point> final_of(const runs::RunRecord& run, const std::string& metric);
 std::optional<Point> best_of(const runs::RunRecord& run, const std::string& metric);
-// "93.42 %", "0.2134"; "–" when absent.
+// "93.42 %", "0.2134"; "–" if absent.
 std::string metric_text(const tasks::MetricKind& kind, const std::optional<Point>& point);
 
-// Names to tell the runs apart by: those of their directories, or paths where two have the same.
+// Labels of runs: names of their directories, or paths if names are equal.
 std::vector<std::string> labels_of(const std::vector<runs::RunRecord>& runs);
 
 // "resnet20 on fashion_mnist · amp_fp16 · cpu · 272k parameters"
 std::string headline(const runs::RunRecord& run);
 std::vector<Tile> tiles_of(const runs::RunRecord& run);
-// Of config.json: what matters most; empty without it.
+// The most important values in config.json; empty without it.
 Facts config_facts(const runs::RunRecord& run);
-// Of environment.json and the sessions.
+// From environment.json and the sessions.
 Facts environment_facts(const runs::RunRecord& run);
 
-// Header and rows: the runs side by side, the first one the baseline.
+// Header and rows of the comparison; the first run is the baseline.
 std::vector<std::vector<std::string>> comparison(const std::vector<runs::RunRecord>& runs,
                                                  const std::vector<std::string>& labels);
-// Keys of the configurations whose values differ, with the value of every run; header first. Empty without
-// any.
+// Keys whose values differ between the configurations, with the value of every run; header first. Empty if
+// there are none.
 std::vector<std::vector<std::string>> differences(const std::vector<runs::RunRecord>& runs,
                                                   const std::vector<std::string>& labels);
 

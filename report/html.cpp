@@ -45,7 +45,7 @@ std::string figure(const Panel& panel, bool wide) {
 std::string badge(const runs::RunRecord& run) {
   std::string status = run.status();
   const std::string css = status == "not ended" ? "not-ended" : status;
-  if (css == "not-ended") status = "not ended: still running, or cut off";
+  if (css == "not-ended") status = "not ended: running, or killed";
   return fmt::format("<span class=\"badge {}\">{}</span>", escaped(css), escaped(status));
 }
 
@@ -72,7 +72,7 @@ std::string facts_html(const std::string& title, const Facts& facts) {
   return html + "</dl></section>\n";
 }
 
-// `swatches`: rows are of runs, in their colours.
+// `swatches`: each row is a run and gets its colour.
 std::string table_html(const std::vector<std::vector<std::string>>& rows, bool swatches) {
   std::string html = "<div class=\"scroll\"><table>";
   for (std::size_t r = 0; r < rows.size(); ++r) {
@@ -105,7 +105,7 @@ std::string charts_html(const std::vector<runs::RunRecord>& runs, const std::vec
   if (gradients.svg.empty()) {
     notes.push_back(gradients);
   } else {
-    html += figure(gradients, drawn % 2 == 0);  // two columns without a hole
+    html += figure(gradients, drawn % 2 == 0);  // fills both columns
   }
   html += "</div>\n";
   if (notes.empty()) return html;
@@ -115,7 +115,7 @@ std::string charts_html(const std::vector<runs::RunRecord>& runs, const std::vec
   return html + "</div>\n";
 }
 
-// What evaluations left to look at: of each series the newest, and before it some from the start on.
+// Pictures of evaluations: of each series the newest, and some from the start on.
 std::string pictures_html(const runs::RunRecord& run) {
   constexpr std::size_t kShown = 4;
   std::map<std::string, std::vector<runs::PictureEvent>> series;
@@ -157,12 +157,12 @@ std::string one_run(const runs::RunRecord& run, const Exponents& exponents) {
   html += "<h2>The run</h2><div class=\"facts\">" + facts_html("Configuration", config_facts(run)) +
           facts_html("Environment", environment_facts(run)) + "</div>\n";
   if (run.config.is_object())
-    html += fmt::format("<details><summary>The whole configuration</summary><pre>{}</pre></details>\n",
+    html += fmt::format("<details><summary>Full configuration</summary><pre>{}</pre></details>\n",
                         escaped(files::json_text(run.config, 2)));
   return html;
 }
 
-// Each note once, after the names of the runs that have it.
+// Each note once, with the names of its runs.
 std::vector<std::string> shared_notes(const std::vector<runs::RunRecord>& runs,
                                       const std::vector<std::string>& labels) {
   std::vector<std::pair<std::string, std::vector<std::string>>> found;
@@ -190,7 +190,7 @@ std::string several_runs(const std::vector<runs::RunRecord>& runs, const Exponen
   html += fmt::format("<div class=\"runs\">{}</div>\n", legend_html(legend));
   html += charts_html(runs, labels, exponents);
   if (const auto rows = differences(runs, labels); !rows.empty())
-    html += "<h2>What their configurations differ in</h2>\n" + table_html(rows, false);
+    html += "<h2>Differences between configurations</h2>\n" + table_html(rows, false);
   html += "<h2>The runs</h2><div class=\"facts\">";
   for (std::size_t r = 0; r < runs.size(); ++r) {
     Facts facts = config_facts(runs[r]);

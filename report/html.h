@@ -1,4 +1,4 @@
-// A report as one HTML page: nothing is fetched, nothing is executed.
+// HTML page of a report, without external resources or scripts.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace tandem::report {
 
-// One run: figures, charts, facts. Several: the comparison with the first as the baseline, overlaid charts,
-// and what their configurations differ in. Throws UserError without a run.
+// For one run: metrics, charts, facts. For several: a comparison with the first as baseline, overlaid charts,
+// and differences between configurations. Throws UserError without a run.
 std::string page_of(const std::vector<runs::RunRecord>& runs, const Exponents& exponents);
 
 }  // namespace tandem::report

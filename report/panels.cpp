@@ -18,8 +18,8 @@ constexpr int kHovers = 60;
 
 using Field = double (*)(const runs::StepEvent&);
 
-// The steps of a run, or of one of its phases: what is a line.
-struct Course {
+// A line of a chart: the steps of a run, or of one of its phases.
+struct StepSeries {
   const runs::RunRecord* run = nullptr;
   std::string phase;
   std::string name;
@@ -40,10 +40,11 @@ struct Course {
 
 std::size_t phases_of(const runs::RunRecord& run) { return std::max<std::size_t>(1, run.phases().size()); }
 
-// Of one run a line for each phase, `alone` where there is one; of several each in the run's colour.
-std::vector<Course> courses_of(const std::vector<runs::RunRecord>& runs,
-                               const std::vector<std::string>& labels, const std::string& alone) {
-  std::vector<Course> courses;
+// For one run, a line for each phase, named `alone` if there is only one; for several, lines in the runs'
+// colours.
+std::vector<StepSeries> step_series_of(const std::vector<runs::RunRecord>& runs,
+                                       const std::vector<std::string>& labels, const std::string& alone) {
+  std::vector<StepSeries> all_series;
   for (std::size_t r = 0; r < runs.size(); ++r) {
     const std::vector<std::string> phases = runs[r].phases();
     for (std::size_t p = 0; p < phases.size(); ++p) {
@@ -51,28 +52,29 @@ std::vector<Course> courses_of(const std::vector<runs::RunRecord>& runs,
       const std::string name = runs.size() == 1 ? (several ? phases[p] : alone)
                                : several        ? labels[r] + ", " + phases[p]
                                                 : labels[r];
-      courses.push_back({&runs[r], phases[p], name, runs.size() == 1 ? p : r});
+      all_series.push_back({&runs[r], phases[p], name, runs.size() == 1 ? p : r});
     }
   }
-  return courses;
+  return all_series;
 }
 
-// Of one run with several phases; else the line needs none.
-std::vector<Swatch> legend_of(const std::vector<runs::RunRecord>& runs, const std::vector<Course>& courses) {
+// Legend of phases of a single run; else empty.
+std::vector<Swatch> legend_of(const std::vector<runs::RunRecord>& runs,
+                              const std::vector<StepSeries>& all_series) {
   std::vector<Swatch> legend;
-  if (runs.size() > 1 || courses.size() < 2) return legend;
-  for (const Course& course : courses) legend.push_back({course.name, swatch_of(course.colour)});
+  if (runs.size() > 1 || all_series.size() < 2) return legend;
+  for (const StepSeries& series : all_series) legend.push_back({series.name, swatch_of(series.colour)});
   return legend;
 }
 
-// Of every vertical axis: room is scarce.
+// Short labels, since charts are small.
 plot::Axis short_axis() {
   plot::Axis axis;
   axis.short_labels = true;
   return axis;
 }
 
-// The same in every chart, so that they can be compared.
+// The same range in every chart.
 plot::Axis steps_axis(const std::vector<runs::RunRecord>& runs) {
   std::int64_t last = 1;
   for (const runs::RunRecord& run : runs) {
@@ -83,7 +85,7 @@ plot::Axis steps_axis(const std::vector<runs::RunRecord>& runs) {
       .title = "step", .whole = true, .short_labels = true, .low = 0.0, .high = static_cast<double>(last)};
 }
 
-// Points that a curve of one of so many runs may have, so that the page stays small.
+// Limit of points per curve, so that the page stays small.
 std::size_t points_for(std::size_t runs) { return std::clamp<std::size_t>(3000 / runs, 120, 999); }
 
 plot::Line line_of(const std::string& name, Curve curve, std::size_t colour) {
@@ -94,7 +96,7 @@ bool any_finite(const Curve& curve) {
   return std::any_of(curve.y.begin(), curve.y.end(), [](double value) { return std::isfinite(value); });
 }
 
-// Values as they are, faint, and their running mean. With many runs the mean alone: the rest would hide it.
+// Adds the raw values as a faint line, and their running mean. With many runs, only the mean.
 void add_smoothed(std::vector<plot::Line>& lines, const Curve& curve, const std::string& name,
                   std::size_t colour, std::size_t runs) {
   if (!any_finite(curve)) return;
@@ -110,7 +112,7 @@ void add_smoothed(std::vector<plot::Line>& lines, const Curve& curve, const std:
   lines.push_back(line_of(name, smoothed(curve, window, std::min<std::size_t>(most, 300)), colour));
 }
 
-// Whether a few values so far above the rest would press it flat that a logarithmic axis shows more.
+// Whether some values are so large that a linear axis would flatten the others.
 bool wants_log(const std::vector<plot::Line>& lines) {
   std::vector<double> values;
   for (const plot::Line& line : lines) values.insert(values.end(), line.y.begin(), line.y.end());
@@ -131,7 +133,7 @@ std::string smoothing_note(const std::vector<runs::RunRecord>& runs) {
                           : fmt::format("Lines: {}.", line);
 }
 
-// Of one run, the usual one first.
+// Splits of a run, the usual one first.
 std::vector<std::string> splits_of(const runs::RunRecord& run) {
   std::vector<std::string> splits{usual_split(run)};
   for (const runs::EvalEvent& event : run.evals)
@@ -139,7 +141,7 @@ std::vector<std::string> splits_of(const runs::RunRecord& run) {
   return splits;
 }
 
-// The same in every chart of a run; those before are the training itself.
+// Colour of a split, the same in every chart of a run, after those of the training phases.
 std::size_t colour_of(const runs::RunRecord& run, const std::string& split) {
   const auto splits = splits_of(run);
   return phases_of(run) +
@@ -152,17 +154,18 @@ Panel loss_panel(const std::vector<runs::RunRecord>& runs, const std::vector<std
   plot::LineChart chart{
       .title = "Loss", .x = steps_axis(runs), .y = short_axis(), .lines = {}, .hovers = kHovers};
   const bool single = runs.size() == 1;
-  const std::vector<Course> courses = courses_of(runs, labels, "training");
-  for (const Course& course : courses)
-    add_smoothed(chart.lines, course.curve([](const runs::StepEvent& e) { return e.loss; }), course.name,
-                 course.colour, runs.size());
+  const std::vector<StepSeries> all_series = step_series_of(runs, labels, "training");
+  for (const StepSeries& series : all_series)
+    add_smoothed(chart.lines, series.curve([](const runs::StepEvent& e) { return e.loss; }), series.name,
+                 series.colour, runs.size());
   if (single) {
     std::map<std::string, Curve> evaluated;
     for (const runs::EvalEvent& event : runs[0].evals)
       for (const auto& [name, value] : event.metrics)
         if (name == "loss") evaluated[event.split].add(static_cast<double>(event.step), value);
     if (!evaluated.empty()) panel.unit = "of training steps and evaluations";
-    for (const Course& course : courses) panel.legend.push_back({course.name, swatch_of(course.colour)});
+    for (const StepSeries& series : all_series)
+      panel.legend.push_back({series.name, swatch_of(series.colour)});
     for (const std::string& split : splits_of(runs[0])) {
       if (!evaluated.contains(split)) continue;
       const std::size_t colour = colour_of(runs[0], split);
@@ -181,7 +184,7 @@ Panel loss_panel(const std::vector<runs::RunRecord>& runs, const std::vector<std
   return panel;
 }
 
-// Names of evaluated metrics in the order in which they occur, the loss aside.
+// Names of evaluated metrics in order of appearance, optionally with the loss.
 std::vector<std::string> metric_names(const std::vector<runs::RunRecord>& runs, bool with_loss) {
   std::vector<std::string> names;
   for (const runs::RunRecord& run : runs)
@@ -209,7 +212,7 @@ std::string title_of(const std::string& metric) {
   return text;
 }
 
-// A panel for each metric: of one run a line for each split, of several a line for each run.
+// A panel for each metric: with a line for each split of one run, or a line for each of several runs.
 std::vector<Panel> metric_panels(const std::vector<runs::RunRecord>& runs,
                                  const std::vector<std::string>& labels) {
   std::vector<Panel> panels;
@@ -242,7 +245,7 @@ std::vector<Panel> metric_panels(const std::vector<runs::RunRecord>& runs,
   return panels;
 }
 
-// What of a step is drawn as it is, one line a run.
+// A field of step events that is drawn unsmoothed, one line per run.
 struct Plain {
   std::string title, unit;
   Field field;
@@ -255,10 +258,10 @@ plot::LineChart plain_chart(const Plain& what, const std::vector<runs::RunRecord
       .title = what.title, .x = steps_axis(runs), .y = short_axis(), .lines = {}, .hovers = kHovers};
   chart.y.log10 = what.log10;
   chart.y.log2 = what.log2;
-  for (const Course& course : courses_of(runs, labels, what.title)) {
-    const Curve curve = course.curve(what.field);
+  for (const StepSeries& series : step_series_of(runs, labels, what.title)) {
+    const Curve curve = series.curve(what.field);
     if (!any_finite(curve)) continue;
-    chart.lines.push_back(line_of(course.name, downsampled(curve, points_for(runs.size())), course.colour));
+    chart.lines.push_back(line_of(series.name, downsampled(curve, points_for(runs.size())), series.colour));
     chart.lines.back().steps = what.steps;
   }
   return chart;
@@ -271,16 +274,16 @@ Panel rate_panel(const std::vector<runs::RunRecord>& runs, const std::vector<std
                                   .field = [](const runs::StepEvent& e) { return e.lr; },
                                   .log10 = true},
                                  runs, labels);
-  panel.legend = legend_of(runs, courses_of(runs, labels, panel.title));
+  panel.legend = legend_of(runs, step_series_of(runs, labels, panel.title));
   if (!chart.lines.empty()) panel.svg = plot::to_svg(chart, kLook);
   return panel;
 }
 
-// Steps at which the count of skipped ones rose, no two closer than the eye can tell.
-std::vector<plot::Mark> skips_of(const Course& course, std::optional<std::size_t> colour, double span) {
+// Steps at which the number of skipped steps grew, without marks too close to distinguish.
+std::vector<plot::Mark> skips_of(const StepSeries& series, std::optional<std::size_t> colour, double span) {
   std::vector<plot::Mark> marks;
   std::int64_t before = 0;
-  for (const runs::StepEvent& event : course.steps()) {
+  for (const runs::StepEvent& event : series.steps()) {
     const auto step = static_cast<double>(event.step);
     if (event.skipped > before && (marks.empty() || step - marks.back().x >= span / 420.0))
       marks.push_back({step, colour});
@@ -305,18 +308,18 @@ Panel scale_panel(const std::vector<runs::RunRecord>& runs, const std::vector<st
     span = std::max(span, line.x.back() - line.x.front());
     scaled = scaled || std::any_of(line.y.begin(), line.y.end(), [](double v) { return v != 1.0; });
   }
-  const std::vector<Course> courses = courses_of(runs, labels, panel.title);
+  const std::vector<StepSeries> all_series = step_series_of(runs, labels, panel.title);
   for (const runs::RunRecord& run : runs) skipped += run.skipped();
-  for (const Course& course : courses) {
+  for (const StepSeries& series : all_series) {
     const auto marks =
-        skips_of(course, courses.size() == 1 ? std::nullopt : std::optional(course.colour), span);
+        skips_of(series, all_series.size() == 1 ? std::nullopt : std::optional(series.colour), span);
     chart.marks.insert(chart.marks.end(), marks.begin(), marks.end());
   }
   if (!scaled && skipped == 0) {
     panel.note = "The loss was not scaled, and no step was skipped.";
     return panel;
   }
-  panel.legend = legend_of(runs, courses);
+  panel.legend = legend_of(runs, all_series);
   if (panel.legend.empty()) panel.legend = {{"scale", "f0"}};
   panel.legend.push_back({fmt::format("skipped steps ({})", skipped), "alarm"});
   if (skipped == 0) panel.note = "No step was skipped.";
@@ -324,9 +327,9 @@ Panel scale_panel(const std::vector<runs::RunRecord>& runs, const std::vector<st
     panel.legend.clear();
     if (skipped > 0) panel.note = "Ticks at the bottom: skipped steps.";
   } else if (skipped == 0) {
-    panel.legend = legend_of(runs, courses);
+    panel.legend = legend_of(runs, all_series);
   }
-  // Room for the ticks below the line.
+  // Makes room for the ticks below the line.
   double least = std::numeric_limits<double>::infinity();
   for (const plot::Line& line : chart.lines)
     for (const double value : line.y)
@@ -342,10 +345,10 @@ Panel smooth_panel(const Plain& what, const std::vector<runs::RunRecord>& runs,
   plot::LineChart chart{
       .title = what.title, .x = steps_axis(runs), .y = short_axis(), .lines = {}, .hovers = kHovers};
   chart.y.log10 = what.log10;
-  const std::vector<Course> courses = courses_of(runs, labels, what.title);
-  for (const Course& course : courses)
-    add_smoothed(chart.lines, course.curve(what.field), course.name, course.colour, runs.size());
-  panel.legend = legend_of(runs, courses);
+  const std::vector<StepSeries> all_series = step_series_of(runs, labels, what.title);
+  for (const StepSeries& series : all_series)
+    add_smoothed(chart.lines, series.curve(what.field), series.name, series.colour, runs.size());
+  panel.legend = legend_of(runs, all_series);
   if (chart.lines.empty()) return panel;
   if (!what.log10) chart.y.low = 0.0;
   panel.svg = plot::to_svg(chart, kLook);
@@ -373,7 +376,7 @@ std::vector<Panel> panels_of(const std::vector<runs::RunRecord>& runs,
   panels.push_back(rate_panel(runs, labels));
   panels.push_back(scale_panel(runs, labels));
   panels.push_back(smooth_panel({.title = "Throughput",
-                                 .unit = "items a second",
+                                 .unit = "items per second",
                                  .field = [](const runs::StepEvent& e) { return e.items_per_s; }},
                                 runs, labels));
   panels.push_back(smooth_panel({.title = "Norm of the gradient",

@@ -1,9 +1,10 @@
-// The style sheet of a report: light and dark, wide, narrow and printed.
+// Style sheet of a report: light and dark, wide, narrow and printed.
 #pragma once
 
 namespace tandem::report {
 
-// Colours of series are told apart with any colour vision (after Okabe and Ito 2008), lighter on dark ground.
+// Series colours are distinguishable with any colour vision (after Okabe and Ito 2008), lighter on dark
+// ground.
 inline constexpr const char* kStyle = R"css(
 :root{color-scheme:light dark;--ground:#fbfbfa;--card:#fff;--edge:#e4e4e0;--ink:#1d1f21;--soft:#63676b;--grid:#ecece8;
 --axis:#a9aca8;--alarm:#c0392b;--shade:#fbe9e4;--hover:rgba(0,0,0,.05);--good:#1a7f4b;--warn:#9a6700;

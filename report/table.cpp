@@ -9,7 +9,7 @@ namespace {
 
 using Cells = std::vector<std::string>;
 
-// "| a | b |" → {"a", "b"}; none of a line that is no row.
+// "| a | b |" → {"a", "b"}; empty for other lines.
 Cells cells_of(const std::string& line) {
   Cells cells;
   if (line.size() < 2 || line.front() != '|' || line.back() != '|') return cells;

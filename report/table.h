@@ -15,7 +15,7 @@ class Table {
  public:
   explicit Table(std::vector<std::string> header) : rows_{std::move(header)} {}
 
-  // Columns from this one on are aligned right.
+  // Columns from this one on are right-aligned.
   void right_from(std::size_t column) { right_from_ = column; }
   void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
 
@@ -41,7 +41,7 @@ class Table {
   std::size_t right_from_ = 1;
 };
 
-// A text whose Markdown tables have columns of one width each.
+// The text with aligned columns in its Markdown tables.
 std::string with_aligned_tables(const std::string& markdown);
 
 }  // namespace tandem::report

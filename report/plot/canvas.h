@@ -1,3 +1,4 @@
+// Canvas: elements of charts in two looks.
 // The pieces that charts are drawn of, in one of two looks.
 #pragma once
 
@@ -6,9 +7,9 @@
 
 namespace tandem::plot {
 
-// Sizes in SVG's units. On a page – an HTML document that frames the charts – title and legend are the
-// page's, and so are colours: elements have classes, of series i "s<i>" for strokes and "f<i>" for areas (i <
-// 7), of others "axis", "grid", "alarm", "shade", "tick", "name", "line", "faint", "dot" and "hover".
+// Sizes in SVG units. On a page (an HTML document around the charts), the page has title, legend and colours,
+// and elements have classes: of series i "s<i>" for strokes and "f<i>" for areas (i < 7), others "axis",
+// "grid", "alarm", "shade", "tick", "name", "line", "faint", "dot" and "hover".
 struct Look {
   double width = 720.0, height = 400.0;
   double left = 70.0, right = 20.0, top = 44.0, bottom = 52.0;
@@ -21,10 +22,10 @@ struct Look {
 
 inline constexpr std::size_t kColours = 7;
 
-// With &, <, > and quotes replaced, as SVG and HTML need it.
+// Replaces &, <, > and quotes for SVG and HTML.
 std::string escaped(const std::string& text);
 
-// "2^16" with the exponent raised.
+// "2^16" with a superscript exponent.
 std::string raised(const std::string& text);
 
 struct TextStyle {
@@ -40,7 +41,7 @@ class Canvas {
   explicit Canvas(const Look& look_) : look(look_) {}
 
   std::string text(double x, double y, const std::string& content, TextStyle style = {}) const;
-  // `more`: attributes of a chart that stands alone.
+  // `more`: attributes outside of a page.
   std::string line(double x1, double y1, double x2, double y2, Ink ink, const char* more = "") const;
   std::string series_line(double x1, double y1, double x2, double y2, std::size_t series,
                           const char* more) const;
@@ -48,7 +49,7 @@ class Canvas {
   std::string dot(double x, double y, std::size_t series) const;
   std::string bar(double x, double y, double width, double height, std::size_t series) const;
   std::string shade(double x, double y, double width, double height) const;
-  // Shows `text` where the pointer rests.
+  // Shows `text` under the pointer.
   std::string hover(double x, double y, double width, double height, const std::string& text) const;
   std::string document(const std::string& title, const std::string& body, double height) const;
 

@@ -83,7 +83,7 @@ double Scale::operator()(double value) const {
 
 std::vector<std::pair<std::string, double>> Scale::labels(int count) const {
   std::vector<std::pair<std::string, double>> result;
-  // Within one power of ten and a bit, labels at powers would be too few.
+  // Powers of ten give too few labels for a range of about one power.
   if (log10_ && high_ - low_ < 1.3) {
     for (const double tick : ticks(std::pow(10.0, low_), std::pow(10.0, high_), count))
       result.emplace_back(short_ ? short_number(tick) : number(tick), tick);

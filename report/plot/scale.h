@@ -1,4 +1,4 @@
-// The scale of an axis: positions on a page of its values.
+// Scale of an axis: maps values to positions.
 #pragma once
 
 #include <optional>
@@ -10,21 +10,20 @@ namespace tandem::plot {
 
 struct Axis {
   std::string title;
-  bool log2 = false;                // positive values only; others are left out
+  bool log2 = false;                // other than positive values are left out
   bool log10 = false;               // the same
-  bool whole = false;               // labels at whole numbers only
+  bool whole = false;               // labels only at whole numbers
   bool short_labels = false;        // 20k for 20000
   std::optional<double> low, high;  // absent: from the data
 };
 
-// Values at which an axis from low to high is labelled: 1, 2 or 5 times a power of ten, about `count` of
-// them.
+// About `count` values for labels from low to high: multiples of 1, 2 or 5 times a power of ten.
 std::vector<double> ticks(double low, double high, int count);
 
-// A number as an axis shows it.
+// A number as an axis label.
 std::string number(double value);
 
-// The values that an axis has to show.
+// Range of values on an axis.
 struct Range {
   double low = 0.0, high = 0.0;
   bool empty = true;
@@ -33,14 +32,13 @@ struct Range {
 
 class Scale {
  public:
-  // Values from low to high, where the axis does not say otherwise, lie between the positions `from` and
-  // `to`.
+  // Maps values from low to high, unless the axis sets them, to positions between `from` and `to`.
   Scale(const Axis& axis, double low, double high, double from, double to);
 
   bool shows(double value) const;
-  // Values beyond the ends lie on them.
+  // Values beyond the ends are clamped.
   double operator()(double value) const;
-  // Labels and the values they stand at, about `count`.
+  // About `count` labels with their values.
   std::vector<std::pair<std::string, double>> labels(int count) const;
 
  private:

@@ -35,11 +35,11 @@ std::string grid(const Canvas& canvas, const Scale& y) {
 
 struct LegendEntry {
   std::string name;
-  std::optional<std::size_t> series;  // absent: in the colour of alarms
+  std::optional<std::size_t> series;  // absent: the alarm colour
 };
 
-// A chart with its head: title and legend, in as many rows as it takes, above a body that leaves room for
-// one.
+// A chart with title and legend above the body. The look has room for one row of the legend; more rows extend
+// the chart.
 struct Picture {
   std::string svg;
   double height = 0.0;
@@ -70,7 +70,7 @@ Picture with_head(const Canvas& canvas, const std::string& title, const std::vec
           look.height + extra};
 }
 
-// A line, with dots where it asks for them, and on a page where a point has no neighbour.
+// A line, with dots if requested, and on a page also at isolated points.
 std::string drawn(const Canvas& canvas, const Line& series, std::size_t colour, const Scale& x,
                   const Scale& y) {
   const auto shows = [&](std::size_t i) {
@@ -101,7 +101,7 @@ std::string ticks_of(const Canvas& canvas, const std::vector<Mark>& marks, const
   return result;
 }
 
-// The value of a line at the point that is nearest to x, where one is in reach.
+// The value at the nearest point to x within `reach`; absent if there is none.
 std::optional<double> value_near(const Line& line, double x, double reach) {
   const auto after = std::lower_bound(line.x.begin(), line.x.end(), x);
   std::optional<double> found;
@@ -141,7 +141,7 @@ std::string hovers(const Canvas& canvas, const LineChart& chart, const Range& x_
   return result;
 }
 
-// Exponents that a histogram shows, from the least to the greatest that occurs or is a limit.
+// Range of exponents in a histogram, including its limits.
 struct Exponents {
   int low = 0, high = 0;
   double greatest = 0.0;  // share
@@ -169,7 +169,7 @@ Exponents exponents_of(const HistogramChart& chart) {
 }
 
 Picture histogram(const Canvas& canvas, const HistogramChart& chart) {
-  require(!chart.series.empty(), "plot", "a histogram without a series");
+  require(!chart.series.empty(), "plot", "a histogram needs a series");
   const Look& look = canvas.look;
   const auto [low, high, greatest] = exponents_of(chart);
   const double bottom = look.plot_bottom(), right = look.plot_right();
@@ -238,7 +238,7 @@ std::string to_svg(const LineChart& chart, const Look& look) {
   std::string body = grid(canvas, y) + frame(canvas, chart.x.title, chart.y.title);
   for (const auto& [label, value] : x.labels(look.x_labels))
     body += canvas.text(x(value), bottom + 16.0, label, {.anchor = "middle", .size = 11});
-  // On a page above the lines: a scale falls where a step is skipped.
+  // On a page, ticks are drawn above the lines, since the scale falls at a skipped step.
   if (!look.page) body += ticks_of(canvas, chart.marks, x);
   std::vector<LegendEntry> names;
   for (std::size_t i = 0; i < chart.lines.size(); ++i) {

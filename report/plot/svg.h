@@ -1,5 +1,5 @@
-// Charts as SVG: what the program draws without a network, a browser or a library. The text of a chart
-// depends on its numbers only, so that committed plots change when their data does.
+// Charts as SVG, drawn without other libraries. The text of a chart depends only on its numbers, so committed
+// plots change only with their data.
 #pragma once
 
 #include <optional>
@@ -13,16 +13,16 @@ namespace tandem::plot {
 
 struct Line {
   std::string name;
-  std::vector<double> x, y;             // of equal length; a value that is not finite breaks the line
+  std::vector<double> x, y;             // of equal length; a non-finite value interrupts the line
   bool steps = false;                   // constant up to the next point
   bool faint = false;                   // behind another line of the same colour: unsmoothed values
   bool dots = false;                    // a dot at every point
-  std::optional<std::size_t> colour{};  // absent: the place among the lines
+  std::optional<std::size_t> colour{};  // absent: the index of the line
 };
 
 struct Mark {
   double x = 0.0;                       // a vertical tick at the bottom: a skipped step
-  std::optional<std::size_t> colour{};  // absent: that of alarms
+  std::optional<std::size_t> colour{};  // absent: the alarm colour
 };
 
 struct LineChart {
@@ -31,10 +31,11 @@ struct LineChart {
   std::vector<Line> lines;
   std::vector<Mark> marks{};
   std::string marks_name{};  // in the legend
-  int hovers = 0;  // upright strips that tell the values of the lines, faint ones aside, when pointed at
+  int hovers =
+      0;  // number of vertical strips that show the values of lines under the pointer, except faint ones
 };
 
-// Shares over whole exponents, with a bar for zero at the left.
+// Shares by exponent, and a bar for zeros at the left.
 struct HistogramSeries {
   std::string name;
   int first = 0;               // exponent of shares[0]
@@ -44,8 +45,8 @@ struct HistogramSeries {
 
 struct Limit {
   std::string name;
-  double exponent = 0.0;  // values left of it…
-  bool shaded = false;    // …are shaded up to the left border
+  double exponent = 0.0;  // upper limit of values
+  bool shaded = false;    // shades values below it
 };
 
 struct HistogramChart {
@@ -55,8 +56,8 @@ struct HistogramChart {
   std::vector<Limit> limits{};
 };
 
-// One chart a file; several charts one below the other. For a page (Look::page) an element without title and
-// legend.
+// A file with one chart, or with several below each other. For a page (Look::page), an element without title
+// and legend.
 std::string to_svg(const LineChart& chart, const Look& look = {});
 std::string to_svg(const HistogramChart& chart, const Look& look = {});
 std::string to_svg(const std::vector<HistogramChart>& charts);

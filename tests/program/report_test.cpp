@@ -108,7 +108,7 @@ TEST_CASE("a run that is gone on with begins a new event file, which replaces wh
   INFO(report.err);
   CHECK(report.exit_code == 0);
   CHECK(fs::exists(run / "metrics.csv"));
-  CHECK_THAT(read_text(run / "report.html"), Contains("not ended: still running, or cut off"));
+  CHECK_THAT(read_text(run / "report.html"), Contains("not ended: running, or killed"));
 
   const std::size_t done = json_lines(run / "metrics.jsonl").size();
   REQUIRE(tandem_in(directory, {"train", "--resume", "run", "-q"}).exit_code == 0);

@@ -177,7 +177,7 @@ TEST_CASE("figures of classes are drawn and listed, and a damaged file of them i
   write(json);
   const std::string drawn = page({runs::read_run(path)});
   CHECK_THAT(drawn, Contains("Curves") && Contains("<td>class 3</td><td>30.00 %</td>") &&
-                        Contains("<td>class 8</td><td>–</td>") && Contains("The mean of 8 classes"));
+                        Contains("<td>class 8</td><td>–</td>") && Contains("Mean of 8 classes"));
   // Of those with curves the three best and the three worst, and their mean.
   const Panel panel = curves_panel(*breakdown_of(runs::read_run(path)));
   std::vector<std::string> names;
@@ -333,7 +333,7 @@ TEST_CASE("several runs: a table with the baseline first, and what differs", "[r
   CHECK(differing[2] == std::vector<std::string>{"precision", "fp32", "O2/bf16"});
   CHECK(labels_of({a, parsed(start(), "a")}) == std::vector<std::string>{"a", "a"});
   const std::string html = page({a, b});
-  CHECK_THAT(html, Contains("2 runs") && Contains("What their configurations differ in"));
+  CHECK_THAT(html, Contains("2 runs") && Contains("Differences between configurations"));
   CHECK(page({a, a}).find("differ in") == std::string::npos);
   a.notes = b.notes = {"Something is missing."};
   CHECK_THAT(page({a, b}), Contains("<p>a, b: Something is missing.</p>"));
