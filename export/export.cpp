@@ -48,7 +48,7 @@ std::vector<std::string> format_names() {
 Format format_from_name(const std::string& name) {
   for (const Format format : kFormats)
     if (name == name_of(format)) return format;
-  throw UserError("", fmt::format("--format {}: there is no such format; there are {}{}", name,
+  throw UserError("", fmt::format("--format {}: unknown format; there are {}{}", name,
                                   fmt::join(format_names(), ", "), did_you_mean(name, format_names())));
 }
 

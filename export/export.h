@@ -1,4 +1,4 @@
-// The weights of a run as files that other programs read.
+// Export of a run's weights to files for other programs.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ namespace tandem::exporting {
 enum class Format : std::uint8_t {
   safetensors,  // FP32 masters, running statistics and counters under torchvision's names, {"format": "pt"}
   npz,          // the same tensors for numpy.load, without pickle
-  onnx,         // the network with them, see export/onnx.h
+  onnx,         // the network with its weights, see export/onnx.h
 };
 
-// "safetensors", "npz", "onnx": as on the command line and as the file's extension.
+// "safetensors", "npz", "onnx": the name on the command line and the file extension.
 const char* name_of(Format format);
 std::vector<std::string> format_names();
 // Throws UserError with the nearest known name.
@@ -28,9 +28,9 @@ Format format_from_name(const std::string& name);
 struct ExportRequest {
   Format format = Format::safetensors;
   std::string path;
-  Shape sample;              // what the model takes, without the batch
-  DType dtype = DType::f32;  // and its type
-  // Of an ONNX file, see OnnxOptions.
+  Shape sample;              // input of the model, without the batch
+  DType dtype = DType::f32;  // of the input
+  // For ONNX files, see OnnxOptions.
   std::string input{};
   std::vector<std::string> outputs{};
   std::map<std::string, std::string> metadata{};
@@ -38,8 +38,8 @@ struct ExportRequest {
   std::optional<nn::Suppression> suppression{};
 };
 
-// Replaces the file as a whole. The model lies on the CPU. Throws UserError as onnx_model does, Error when
-// the file cannot be written.
+// Writes the file atomically. The model must be on the CPU. Throws UserError as onnx_model, Error if the file
+// cannot be written.
 void write_export(nn::Module& model, const ExportRequest& request);
 
 }  // namespace tandem::exporting

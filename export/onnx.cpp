@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kIrVersion = 8, kOpset = 17;
 
-// Parameters, statistics and constants by where they lie; each enters the graph when it is first asked for.
+// Parameters, statistics and constants by address; each is added to the graph at its first use.
 class Weights {
  public:
   Weights(nn::Module& model, Graph& graph) : graph_(graph) {
@@ -29,7 +29,7 @@ class Weights {
       entries_[constant.value.raw()] = {constant.name, constant.value, ParameterLayout::plain};
   }
 
-  // Without a name when `tensor` is none of them.
+  // Without a name if `tensor` is none of them.
   Value find(const Tensor& tensor) {
     const auto found = entries_.find(tensor.raw());
     if (found == entries_.end() || found->second.value.shape() != tensor.shape()) return {};
@@ -67,7 +67,7 @@ const TranslationTable& translations() {
   return table;
 }
 
-// The trace, op by op, as nodes.
+// Adds the ops of the trace as nodes.
 class Exporter {
  public:
   Exporter(nn::Module& model, Graph& graph, const OnnxOptions& options)
@@ -81,7 +81,7 @@ class Exporter {
     const std::vector<std::string> outputs = ports                      ? ports->outputs()
                                              : options_.outputs.empty() ? std::vector<std::string>{"logits"}
                                                                         : options_.outputs;
-    ensure(outputs.size() == trace.outputs.size(), "onnx", "the model gives {} tensors, its ports are {}",
+    ensure(outputs.size() == trace.outputs.size(), "onnx", "the model returns {} tensors, its ports are {}",
            trace.outputs.size(), outputs.size());
     for (std::size_t i = 0; i < outputs.size(); ++i)
       graph_.add_output(
@@ -91,9 +91,9 @@ class Exporter {
   }
 
  private:
-  using Place = std::pair<const void*, std::uint32_t>;  // on the tape
+  using Place = std::pair<const void*, std::uint32_t>;  // tape node and output index
 
-  // Images stand as ONNX has them; what has ports is as it is.
+  // Images have ONNX's layout; inputs of ports keep theirs.
   void add_input(const Tensor& tensor, const std::string& port, bool plain) {
     const int rank = tensor.rank();
     const bool indices = tensor.dtype() == DType::i64, spatial = !plain && rank == 4 && !indices;
@@ -107,7 +107,7 @@ class Exporter {
     remember(tensor, input);
   }
 
-  // Class 0 is no object: ONNX's numbers of classes are one less than those here.
+  // Class 0 is the background, so ONNX's class numbers are smaller by one.
   void add_selection(const nn::Suppression& suppression) {
     const auto list = [&](Index value) { return graph_.constant(std::vector<Index>{value}); };
     const std::string all = list(std::numeric_limits<std::int64_t>::max());
@@ -139,11 +139,10 @@ class Exporter {
     for (const auto& [known, value] : untaped_)
       if (tensor.is_same(known) && tensor.shape() == known.shape()) return value;
     const Value weight = weights_.find(tensor);
-    require(
-        weight.defined(), "onnx",
-        "layer \"{}\", {}: takes {}, which is neither the input, nor a parameter, statistic or constant of "
-        "the model, nor the result of an op; make it a parameter, and use ops to change tensors",
-        call.layer, call.description, to_string(tensor));
+    require(weight.defined(), "onnx",
+            "layer \"{}\", {}: uses {}, which is neither the input, nor a parameter, statistic or constant "
+            "of the model, nor the result of an op; make it a parameter, and use ops to change tensors",
+            call.layer, call.description, to_string(tensor));
     return weight;
   }
 
@@ -153,7 +152,7 @@ class Exporter {
     const auto found = translations().find(call.info);
     if (found == translations().end() && !call.info->traits.onnx)
       TranslationContext{graph_, call, {}, weight}.refuse(
-          fmt::format("the op has no counterpart here; these have: {}", fmt::join(onnx_ops(), ", ")));
+          fmt::format("the op has no translation; supported ops: {}", fmt::join(onnx_ops(), ", ")));
     std::vector<Value> inputs;
     for (const Tensor& input : call.inputs) inputs.push_back(value_of(input, call));
     const TranslationContext context{graph_, call, inputs, weight};
@@ -166,15 +165,17 @@ class Exporter {
   const OnnxOptions& options_;
   Weights weights_;
   std::map<Place, Value> values_;
-  std::vector<std::pair<Tensor, Value>> untaped_;  // inputs of integers, and what is made of them alone
+  std::vector<std::pair<Tensor, Value>> untaped_;  // integer inputs and values derived only from them
 };
 
 }  // namespace
 
 void TranslationContext::refuse(const std::string& why) const {
-  throw UserError("onnx", fmt::format("layer \"{}\", {}: {}: {}; the formats safetensors and npz hold the "
-                                      "weights of any model",
-                                      call.layer, call.description, call.info->name, why));
+  throw UserError(
+      "onnx",
+      fmt::format(
+          "layer \"{}\", {}: {}: {}; the formats safetensors and npz contain the weights of any model",
+          call.layer, call.description, call.info->name, why));
 }
 
 Value TranslationContext::result(std::string name, std::vector<int> order, std::size_t output) const {
@@ -213,7 +214,8 @@ std::string onnx_model(nn::Module& model, const Shape& sample, const OnnxOptions
   *proto.mutable_graph() = graph.message();
   const std::size_t bytes = proto.ByteSizeLong();
   require(bytes <= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()), "onnx",
-          "the file would have {} bytes, the format ends at 2 GiB; safetensors has no such bound", bytes);
+          "the file would have {} bytes, and the format has at most 2 GiB; safetensors has no such limit",
+          bytes);
   std::string file;
   ensure(proto.SerializeToString(&file), "onnx", "the model cannot be written");
   return file;

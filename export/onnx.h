@@ -1,14 +1,14 @@
 // A network as an ONNX model, opset 17, IR version 8 (https://onnx.ai/onnx/repo-docs/IR.html).
 //
-// The graph is that of the ops of one traced forward (export/trace.h), not of the modules: what
-// Sequential, Graph, residual blocks and modules outside of this tree do is ops in the end, so ops are all
-// that has to be known (onnx_layers, onnx_elementwise, onnx_shapes), and a fused op such as
-// batch norm with residual and activation becomes the nodes it stands for.
+// The graph has the ops of one traced forward (export/trace.h), not the modules. Sequential, residual blocks
+// and modules outside of this tree consist of ops, so only ops need translations (onnx_layers,
+// onnx_elementwise, onnx_shapes). A fused op, such as batch norm with residual and activation, becomes
+// several nodes.
 //
-// Layouts: images are [N,H,W,C] here and NCHW in ONNX. Each tensor carries the order in which its axes stand
-// there; ops that need another one get a Transpose, ops that reorder axes only change the order. Weights are
-// the FP32 masters in PyTorch's layouts under PyTorch's names, as in files of weights, but for those of
-// recurrent layers, which ONNX has in an order of its own.
+// Layouts: images are [N,H,W,C] here and NCHW in ONNX. Each value stores the order of its axes in ONNX; ops
+// that need another order get a Transpose, ops that permute axes only change the stored order. Weights are
+// the FP32 masters with PyTorch's layouts and names, as in weight files, except for recurrent layers, where
+// ONNX has another order.
 #pragma once
 
 #include <map>
@@ -25,24 +25,24 @@ struct OnnxOptions {
   std::string producer_version{};
   std::map<std::string, std::string> metadata{};  // metadata_props
   DType dtype = DType::f32;                       // of the samples: f32, or i64 indices
-  // Names; empty: of the input by what it is (see below), of the one output "logits".
+  // Names; empty: the default of the input (see below), and "logits" for a single output.
   std::string input{};
   std::vector<std::string> outputs{};
-  nn::Forward graph{};  // what is written, of the model's parameters; empty: the model's own call
-  // Adds a last output "selected", i64 [M,3]: image, class and anchor of each box that stays, by ONNX's
-  // NonMaxSuppression.
+  nn::Forward graph{};  // the exported forward; empty: the model's own call
+  // Adds a last output "selected", i64 [M,3]: image, class and anchor of each box that ONNX's
+  // NonMaxSuppression keeps.
   std::optional<nn::Suppression> suppression{};
 };
 
 // The bytes of a .onnx file. Its input is f32 "images" [N,C,H,W] for samples [H,W,C], else f32 "features" or
-// i64 "indices" in the sample's own layout; its output is f32 "logits" in the layout here; "N" is free. Those
-// of a model with ports (nn/ports.h) are its ports, with "T" free, too; `sample`, `dtype` and names are not
-// looked at then. The model is evaluated and lies on the CPU; its modes and gradients stay as they are.
-// Throws UserError, naming the layer, for an op that has no counterpart, and when the file would exceed the 2
-// GiB of the format.
+// i64 "indices" in the sample's layout; its output is f32 "logits" in Tandem's layout; "N" is dynamic. A
+// model with ports (nn/ports.h) has its ports as inputs and outputs, with "T" dynamic as well, and ignores
+// `sample`, `dtype` and names. The model is traced in evaluation mode and must be on the CPU; its modes and
+// gradients do not change. Throws UserError with the layer for an op without translation, and if the file
+// would exceed the format's 2 GiB.
 std::string onnx_model(nn::Module& model, const Shape& sample, const OnnxOptions& options = {});
 
-// Names of the ops that have a counterpart, sorted.
+// Names of the ops with a translation, sorted.
 std::vector<std::string> onnx_ops();
 
 }  // namespace tandem::exporting

@@ -8,7 +8,7 @@ namespace tandem::exporting {
 
 namespace {
 
-// The arithmetic of one op of one operand, node by node; `scalar` gives an f32 constant.
+// Builder of the nodes of an op with one operand; `scalar` adds an f32 constant.
 class Formula {
  public:
   explicit Formula(const TranslationContext& context) : graph_(context.graph), x_(context.inputs[0]) {}
@@ -29,7 +29,7 @@ class Formula {
 template <class Op>
 using OneOperand = std::string (*)(Formula&, const Op&);
 
-// The axes of the result stand as those of the operand.
+// The result has the axis order of the operand.
 template <class Op, OneOperand<Op> formula>
 Value translate(const TranslationContext& context, const Op& op) {
   Formula building(context);
@@ -55,7 +55,7 @@ std::string gelu(Formula& f, const ops::Gelu&) {
   return f("Mul", {f("Mul", {f.x(), f.scalar(0.5)}), f("Add", {erf, f.scalar(1.0)})});
 }
 
-// x·sigmoid(√(8/π)·(x + 0.044715·x³)), as core/kernels/formulas.h has it.
+// x·sigmoid(√(8/π)·(x + 0.044715·x³)), as in core/kernels/formulas.h.
 std::string gelu_tanh(Formula& f, const ops::GeluTanh&) {
   const std::string square = f("Mul", {f.x(), f.x()});
   const std::string factor = f("Add", {f("Mul", {square, f.scalar(0.044715)}), f.scalar(1.0)});
@@ -63,7 +63,7 @@ std::string gelu_tanh(Formula& f, const ops::GeluTanh&) {
   return f("Mul", {f.x(), f("Sigmoid", {inner})});
 }
 
-// log(1 + exp(beta·x))/beta, and x itself where beta·x is above the threshold.
+// log(1 + exp(beta·x))/beta, or x if beta·x is above the threshold.
 std::string softplus(Formula& f, const ops::Softplus& op) {
   const double beta = op.scalars[0], threshold = op.scalars[1];
   const std::string scaled = beta == 1.0 ? f.x() : f("Mul", {f.x(), f.scalar(beta)});
@@ -94,17 +94,16 @@ std::string pow_scalar(Formula& f, const ops::PowScalar& op) {
   return f("Pow", {f.x(), f.scalar(op.scalars[0])});
 }
 
-// Of integers, which have no place on the tape: to f32 alone.
+// Casts of integers to f32 only.
 std::vector<Value> cast(const TranslationContext& context) {
   const Tensor &x = context.call.inputs[0], &y = context.call.outputs[0];
   if (x.dtype() != DType::i64 || y.dtype() != DType::f32)
-    context.refuse(
-        fmt::format("from {} to {} has no counterpart here", name_of(x.dtype()), name_of(y.dtype())));
+    context.refuse(fmt::format("from {} to {} has no translation", name_of(x.dtype()), name_of(y.dtype())));
   return {
       context.result(context.graph.as_type(context.inputs[0].name, OnnxType::f32), context.inputs[0].order)};
 }
 
-// A slope for all, or one for each element of the last axis here, which is axis 1 there.
+// One slope, or one for each element of the last axis, which is axis 1 in ONNX.
 Value prelu(const TranslationContext& context, const ops::Prelu&) {
   Graph& graph = context.graph;
   const Value x = graph.with_channels_first(context.inputs[0]);
@@ -119,7 +118,8 @@ Value prelu(const TranslationContext& context, const ops::Prelu&) {
 
 }  // namespace
 
-// Operands of one rank stand alike; else all stand as here, where they are aligned at the last axis.
+// Operands of equal rank get the same axis order; others get Tandem's, where they broadcast from the last
+// axis.
 std::vector<Value> translate_by_name(const TranslationContext& context) {
   Graph& graph = context.graph;
   const Value& first = context.inputs[0];

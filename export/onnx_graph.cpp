@@ -15,7 +15,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "raw_data is little-endian");
 
-// Axis i of the one order in terms of the other: to[i] = from[result[i]].
+// Permutation between two axis orders: to[i] = from[result[i]].
 std::vector<Index> permutation(const std::vector<int>& from, const std::vector<int>& to) {
   std::vector<Index> result;
   for (const int axis : to) result.push_back(std::ranges::find(from, axis) - from.begin());
@@ -124,11 +124,10 @@ void Graph::drop_unused_weights() {
 void Graph::require_no_steps(std::span<const Index> values) const {
   const bool depends =
       steps_ > 0 && std::ranges::any_of(values, [&](Index v) { return v != 0 && v % steps_ == 0; });
-  require(
-      !depends, "onnx",
-      "layer \"{}\": depends on the number of steps, which is free in the file; the formats safetensors and "
-      "npz hold the weights of any model",
-      layer_);
+  require(!depends, "onnx",
+          "layer \"{}\": depends on the sequence length, which is dynamic in the file; the formats "
+          "safetensors and npz contain the weights of any model",
+          layer_);
 }
 
 std::string Graph::constant(double value) { return filled(value, {}); }
@@ -204,14 +203,14 @@ void Graph::add_input(const Value& value, DType dtype) {
 void Graph::add_output(const Value& value, const std::string& name, DType dtype, const std::string& rows) {
   const Value result = as_here(value);
   ensure(names_.insert(name).second, "onnx", "two tensors are called \"{}\"", name);
-  // What is an output already keeps that name.
+  // A value that is an output already keeps its name.
   const auto is_output = [&](const auto& output) { return output.name() == result.name; };
   bool made = false;
   for (const auto& node : message_->node())
     made |= std::ranges::find(node.output(), result.name) != node.output().end();
   const bool taken = std::ranges::any_of(message_->output(), is_output);
   set_type(*message_->add_output(), name, result, dtype, steps_, rows);
-  if (!made || taken) {  // a model that gives its input, a weight, or one tensor twice
+  if (!made || taken) {  // an output that is an input, a weight, or another output
     auto& node = *message_->add_node();
     node.add_input(result.name);
     node.add_output(name);

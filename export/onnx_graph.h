@@ -1,5 +1,4 @@
-// An ONNX graph in the making: nodes, weights and constants, with names that are unique and the same in every
-// run.
+// Graph: builder of an ONNX graph of nodes, weights and constants, with unique and reproducible names.
 #pragma once
 
 #include <cstdint>
@@ -20,22 +19,22 @@ class GraphProto;
 
 namespace tandem::exporting {
 
-// A tensor of the ONNX graph that stands for one here. Axis i of the ONNX tensor is axis order[i] here:
-// {0,3,1,2} for an image that is [N,H,W,C] here and NCHW there. Without a name: absent.
+// A tensor of the ONNX graph. Its axis i is axis order[i] in Tandem: {0,3,1,2} for an image [N,H,W,C], which
+// is NCHW in ONNX. Absent if the name is empty.
 struct Value {
   std::string name;
-  Shape shape;  // here; an extent of 0 is the batch
+  Shape shape;  // in Tandem; an extent of 0 is the batch
   std::vector<int> order;
 
   bool defined() const { return !name.empty(); }
   int rank() const { return shape.rank(); }
-  // Where axis `axis` here stands in the ONNX tensor.
+  // Index of Tandem's axis `axis` in the ONNX tensor.
   Index axis_there(int axis) const;
 };
 
 // {0, 1, …}
 std::vector<int> same_order(int rank);
-// {0, rank-1, 1, …, rank-2}: the last axis here comes after the first one there, as ONNX's image ops expect.
+// {0, rank-1, 1, …, rank-2}: the last axis moves behind the first, as ONNX's image ops expect.
 std::vector<int> channels_first(int rank);
 
 using Attribute = std::variant<Index, double, std::string, std::vector<Index>, std::vector<std::string>>;
@@ -46,48 +45,48 @@ enum class OnnxType : std::int32_t { f32 = 1, i32 = 6, i64 = 7 };
 
 class Graph {
  public:
-  // `steps` is the extent that stands for the steps of sequences, "T" there; 0: there is none.
+  // `steps`: the extent that represents the sequence length, "T" in ONNX; 0: none.
   explicit Graph(Index steps = 0);
   ~Graph();
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
 
-  // Nodes added from now on bear this name before that of their operator.
+  // Prefix of the names of later nodes.
   void set_layer(const std::string& path) { layer_ = path; }
 
   Index steps() const { return steps_; }
 
-  // f32, on the host, in the layout of the ONNX tensor.
+  // f32 tensor on the host, in ONNX's layout.
   void add_weight(const std::string& name, const Tensor& tensor);
-  // The same, called after the layer; returns the name.
+  // The same with the layer as prefix; returns the name.
   std::string add_packed_weight(const std::string& name, const Tensor& tensor);
-  // Takes those out that no node takes.
+  // Removes weights that no node uses.
   void drop_unused_weights();
-  // Throws UserError where one of the values depends on the number of steps.
+  // Throws UserError if a value depends on the sequence length.
   void require_no_steps(std::span<const Index> values) const;
-  // Returns the name. Throws UserError for what would depend on the number of steps.
+  // Return the name. Throw UserError if they would depend on the sequence length.
   std::string constant(double value);                                // f32 scalar
   std::string constant(const std::vector<Index>& values);            // i64 [n]
   std::string constant(const std::vector<double>& values);           // f32 [n]
   std::string filled(double value, std::span<const Index> extents);  // f32
 
-  // Adds a node and returns the name of its output. An input "" is an optional one that is not given.
+  // Adds a node and returns the name of its output. An input "" is a missing optional one.
   std::string add(const std::string& op, std::vector<std::string> inputs, const Attributes& attributes = {});
-  // The same of an operator with so many outputs.
+  // The same for an operator with several outputs.
   std::vector<std::string> add(const std::string& op, std::vector<std::string> inputs, int outputs,
                                const Attributes& attributes);
 
-  // The value with its axes in `order`: itself, or behind a Transpose, of which there is one for each order.
+  // The value with its axes in `order`, through a Transpose if necessary, which is shared.
   Value arranged(const Value& value, const std::vector<int>& order);
-  // As here.
+  // In Tandem's axis order.
   Value as_here(const Value& value) { return arranged(value, same_order(value.rank())); }
   Value with_channels_first(const Value& value) { return arranged(value, channels_first(value.rank())); }
 
-  // Behind a Cast, of which there is one for each type.
+  // The value after a Cast, which is shared.
   std::string as_type(const std::string& name, OnnxType type);
 
   void add_input(const Value& value, DType dtype);  // f32 or i64
-  // Makes `value` an output of the graph under `name`. An extent of 0 is called `rows`.
+  // Makes `value` an output of the graph under `name`. An extent of 0 gets the name `rows`.
   void add_output(const Value& value, const std::string& name, DType dtype = DType::f32,
                   const std::string& rows = "N");
 

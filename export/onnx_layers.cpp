@@ -10,7 +10,7 @@ namespace tandem::exporting {
 namespace {
 
 std::vector<Index> list(std::array<Index, 2> pair) { return {pair[0], pair[1]}; }
-// Top, left, bottom, right.
+// Padding in the order top, left, bottom, right.
 std::vector<Index> borders(std::array<Index, 2> padding) {
   return {padding[0], padding[1], padding[0], padding[1]};
 }
@@ -42,7 +42,7 @@ Value conv_transpose2d(const TranslationContext& context, const ops::ConvTranspo
                         x.order);
 }
 
-// Gemm takes two axes; more go through a product with the transposed weight.
+// Gemm takes two axes; more need MatMul with the transposed weight.
 Value linear(const TranslationContext& context, const ops::Linear&) {
   Graph& graph = context.graph;
   const auto& in = context.inputs;
@@ -65,7 +65,7 @@ Value matmul(const TranslationContext& context, const ops::Matmul& op) {
       context.graph.add("MatMul", {operand(0, op.transpose_a), operand(1, op.transpose_b)}));
 }
 
-// A weight, or what stands for one that is not there.
+// The weight, or a constant tensor if it is absent.
 std::string weight_or(const TranslationContext& context, const Value& weight, double fallback,
                       std::span<const Index> extents) {
   return weight.defined() ? context.graph.as_here(weight).name : context.graph.filled(fallback, extents);
@@ -96,7 +96,7 @@ Value layer_norm(const TranslationContext& context, const ops::LayerNorm& op) {
                         {{"axis", Index{-op.axes}}, {"epsilon", op.eps}}));
 }
 
-// As the instance norm of [N,groups,rest]; opset 17 has no group norm.
+// Instance norm of [N,groups,rest], since opset 17 has no group norm.
 Value group_norm(const TranslationContext& context, const ops::GroupNorm& op) {
   Graph& graph = context.graph;
   const auto& in = context.inputs;
@@ -107,7 +107,7 @@ Value group_norm(const TranslationContext& context, const ops::GroupNorm& op) {
                 {{"epsilon", op.eps}});
   std::vector<Index> extents, each(static_cast<std::size_t>(x.rank() - 1), 1);
   for (const int axis : x.order) extents.push_back(x.shape[axis]);
-  each[0] = x.shape.at(-1);  // channels come first but for the batch
+  each[0] = x.shape.at(-1);  // channels follow the batch
   y = graph.add("Reshape", {y, graph.constant(extents)});
   const std::string shape = graph.constant(each);
   if (in[1].defined()) y = graph.add("Mul", {y, graph.add("Reshape", {in[1].name, shape})});
@@ -136,9 +136,9 @@ Value avg_pool2d(const TranslationContext& context, const ops::AvgPool2d& op) {
   return pooled(context, "AveragePool", attributes);
 }
 
-// The means of `out` windows along `axis` of NCHW: slices, since the windows, from ⌊i·extent/out⌋ to
-// ⌈(i+1)·extent/out⌉, differ in length or overlap. The mean over a window of two axes is that of one axis
-// after the other.
+// Means of `out` windows along `axis` of NCHW, by slices, since windows from ⌊i·extent/out⌋ to
+// ⌈(i+1)·extent/out⌉ differ in length or overlap. The mean over a window of two axes is computed axis by
+// axis.
 std::string means_of_windows(Graph& graph, const std::string& x, int axis, Index extent, Index out) {
   if (extent == out) return x;
   std::vector<std::string> means;
@@ -165,7 +165,7 @@ Value adaptive_avg_pool2d(const TranslationContext& context, const ops::Adaptive
   return context.result(y, x.order);
 }
 
-// As rows of a table.
+// Rows of a table.
 Value embedding(const TranslationContext& context, const ops::Embedding&) {
   const auto& in = context.inputs;
   return context.result(

@@ -1,5 +1,5 @@
-// Recurrent layers: a node for each layer and direction. ONNX has the gates of LSTM in the order i o f c and
-// those of GRU in the order z r h, and the two biases in one tensor.
+// Recurrent layers: one node for each layer and direction. ONNX orders the gates of LSTM as i o f c and those
+// of GRU as z r h, and has the two biases in one tensor.
 #include <algorithm>
 
 #include "autograd/leaf.h"
@@ -12,19 +12,19 @@ namespace {
 
 enum Input : std::uint8_t { kX, kH0, kC0, kWeightIh, kWeightHh, kBiasIh, kBiasHh, kWeightHr };
 
-// Where ONNX's gates stand among those here.
+// Indices of ONNX's gates in Tandem's order.
 std::vector<Index> gate_order(RnnCell cell) {
   if (cell == RnnCell::lstm) return {0, 3, 1, 2};
   if (cell == RnnCell::gru) return {1, 0, 2};
   return {0};
 }
 
-// Weights one after the other, their gates in ONNX's order.
+// Concatenated weights with gates in ONNX's order.
 class Packed {
  public:
   Packed(RnnCell cell, Index units) : order_(gate_order(cell)), units_(units) {}
 
-  // [G·H,…]; absent: zeros, where rows are single numbers.
+  // [G·H,…]; an absent bias is zero.
   void add(const Tensor& weight) {
     const Index gates = static_cast<Index>(order_.size());
     const std::vector<float> values = weight.defined()
@@ -48,15 +48,15 @@ class Packed {
 void check(const TranslationContext& context) {
   const TensorList& in = context.call.inputs;
   if (in[kWeightHr].defined())
-    context.refuse("ONNX has no projection of an LSTM's outputs; train one without (projection 0)");
+    context.refuse(
+        "ONNX does not support the projection of an LSTM's outputs; train without it (projection 0)");
   for (const std::size_t i : {kWeightIh, kWeightHh, kBiasIh, kBiasHh})
     if (in[i].defined() && !dynamic_cast<const Leaf*>(node_of(in[i])))
       context.refuse(
-          "a weight is the result of an op; ONNX wants its gates in another order, so it must be a "
-          "parameter");
+          "a weight is the result of an op; it must be a parameter, since ONNX has another order of gates");
 }
 
-// W, R, B of the node; B is absent where both biases are.
+// W, R, B of the node; B is absent if both biases are.
 std::array<std::string, 3> weights_of(const TranslationContext& context, RnnCell cell) {
   const TensorList& in = context.call.inputs;
   const Index inputs = in[kWeightIh].size(1), units = in[kWeightHh].size(1), rows = gates_of(cell) * units;
@@ -84,7 +84,7 @@ Attributes attributes_of(const RnnOptions& options, Index units) {
   return attributes;
 }
 
-// The node has a direction where there is none here: Y [T,1,N,H], states [1,N,H].
+// The node has an additional axis for the direction: Y [T,1,N,H], states [1,N,H].
 std::vector<Value> recurrent(const TranslationContext& context, const RnnOptions& options) {
   check(context);
   Graph& graph = context.graph;

@@ -14,15 +14,15 @@ namespace tandem::exporting {
 
 namespace {
 
-// Extents behind the leading ones.
+// Extents without leading ones.
 std::span<const Index> without_leading_ones(const Shape& shape) {
   std::span<const Index> extents = shape.extents();
   while (extents.size() > 1 && extents[0] == 1) extents = extents.subspan(1);
   return extents;
 }
 
-// Extents that differ from call to call, the batch and the steps of sequences, keep their places at the
-// front, but for axes of extent 1 that come or go before them. Absent where they do not.
+// Extents for ONNX's Reshape. Dynamic extents, batch and sequence length, must stay in front; only axes of
+// extent 1 may appear or vanish before them. Absent if they do not.
 std::optional<std::vector<Index>> extents_of(const ops::Reshape& op, Index steps) {
   const auto is_free = [&](Index extent) { return extent == 0 || (steps > 0 && extent == steps); };
   const auto from = without_leading_ones(op.from), to = without_leading_ones(op.to);
@@ -33,7 +33,7 @@ std::optional<std::vector<Index>> extents_of(const ops::Reshape& op, Index steps
   const bool follows = free_from == free_to && std::ranges::all_of(from.first(count), is_free) &&
                        std::ranges::equal(from.first(count), to.first(count));
   if (!follows) return {};
-  // 0 is the extent at the same place, -1 what is left, of which there is one.
+  // 0 copies the extent at the same index; -1 is inferred, and only one is allowed.
   const std::size_t moved = op.from.extents().size() - from.size(), begin = extents.size() - to.size();
   if (moved != begin && count > 1) return {};
   for (std::size_t i = 0; i < count; ++i) extents[begin + i] = moved == begin ? 0 : -1;
@@ -49,7 +49,7 @@ Value reshape(const TranslationContext& context, const ops::Reshape& op) {
   return context.result(context.graph.add("Reshape", {x.name, context.graph.constant(*extents)}));
 }
 
-// No node: the same ONNX tensor, read with its axes in another order.
+// No node: the same ONNX tensor with another axis order.
 Value permute(const TranslationContext& context, const ops::Permute& op) {
   const Value& x = context.inputs[0];
   Value y = context.result(x.name, x.order);
@@ -67,7 +67,6 @@ Value concat(const TranslationContext& context, const ops::Concat& op) {
                         first.order);
 }
 
-// Along a new axis.
 Value stack(const TranslationContext& context, const ops::Stack& op) {
   Graph& graph = context.graph;
   const std::string axis = graph.constant(std::vector<Index>{op.axis});
@@ -95,7 +94,7 @@ Value slice(const TranslationContext& context, const ops::Slice& op) {
                         x.order);
 }
 
-// Pieces of no extent are none.
+// Skips pieces of extent 0.
 std::vector<Value> split(const TranslationContext& context, const ops::Split& op) {
   const Value& x = context.inputs[0];
   std::vector<Index> extents = op.extents;
@@ -115,7 +114,7 @@ Value pad(const TranslationContext& context, const ops::Pad& op) {
   const ops::Window& window = op.window;
   std::vector<Index> before, after;
   for (const int axis : x.order) {
-    if (window.step[axis] != 1) context.refuse("padding between elements has no counterpart");
+    if (window.step[axis] != 1) context.refuse("padding between elements has no translation");
     before.push_back(window.first[axis]);
     after.push_back(window.large[axis] - window.small[axis] - window.first[axis]);
   }
@@ -125,20 +124,19 @@ Value pad(const TranslationContext& context, const ops::Pad& op) {
                         x.order);
 }
 
-// A factor in f32 with which `from` pixels become `to`, rounded down: the next one above where rounding the
-// factor has lost the last pixel.
+// f32 factor that resizes `from` pixels to `to`, rounded down; the next larger value if rounding would lose a
+// pixel.
 double scale_to(const TranslationContext& context, Index from, Index to, double scale) {
   auto factor = static_cast<float>(scale);
   const auto made = [&] { return static_cast<Index>(std::floor(static_cast<float>(from) * factor)); };
   if (made() < to) factor = std::nextafter(factor, std::numeric_limits<float>::infinity());
   if (made() != to)
     context.refuse(
-        fmt::format("a factor of {} that does not give {} pixels of {} has no counterpart", scale, to, from));
+        fmt::format("a factor of {} that does not give {} pixels of {} has no translation", scale, to, from));
   return factor;
 }
 
-// By scales where the op has its own. Else the size is put together from the batch as it comes and the
-// extents as they are.
+// Uses scales if the op has them. Otherwise, the size is the dynamic batch and the constant other extents.
 Value resize2d(const TranslationContext& context, const ops::Resize2d& op) {
   Graph& graph = context.graph;
   const Value x = graph.with_channels_first(context.inputs[0]);
@@ -177,10 +175,10 @@ Value log_softmax(const TranslationContext& context, const ops::LogSoftmax& op) 
   return along_axis(context, "LogSoftmax", op.axis);
 }
 
-// What a query does not see is -inf there: its weight is 0, too.
+// Masked scores are -inf in ONNX, so their weight is 0 as well.
 Value masked_softmax(const TranslationContext& context, const ops::MaskedSoftmax& op) {
   if (op.mask.lengths.defined())
-    context.refuse("lengths of sequences have no counterpart; export a model without them");
+    context.refuse("sequence lengths have no translation; export a model without them");
   Graph& graph = context.graph;
   const Value x = graph.as_here(context.inputs[0]);
   std::string scores = x.name;

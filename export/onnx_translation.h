@@ -1,4 +1,4 @@
-// The translation of each op to ONNX, opset 17.
+// Translations of ops to ONNX, opset 17.
 #pragma once
 
 #include <functional>
@@ -12,38 +12,37 @@
 
 namespace tandem::exporting {
 
-// Gives the tensors that an op takes from its options, such as running statistics and lengths, beside its
-// inputs.
+// Value of a tensor in an op's options, such as running statistics and lengths.
 using WeightLookup = std::function<Value(const Tensor&)>;
 
 struct TranslationContext {
   Graph& graph;
   const Call& call;
-  // One for each of call.inputs; absent ones have no name. A weight that no node takes is not in the file.
+  // One for each of call.inputs; absent ones have no name. Weights that no node uses are not in the file.
   const std::vector<Value>& inputs;
   const WeightLookup& weight;
 
-  // Throws UserError that names the layer, the op and `why`.
+  // Throws UserError with the layer, the op and `why`.
   [[noreturn]] void refuse(const std::string& why) const;
-  // A result of the op, which has the shape that the op gave here.
+  // Value of an output of the op, with the shape in the trace.
   Value result(std::string name, std::vector<int> order, std::size_t output = 0) const;
-  Value result(std::string name) const;  // the first one, with its axes as here
+  Value result(std::string name) const;  // the first output, in Tandem's axis order
 };
 
-// Adds the nodes for one call and returns its outputs; those behind the last one given have no counterpart.
+// Adds the nodes of a call and returns its outputs; further outputs have no translation.
 using Translation = std::function<std::vector<Value>(const TranslationContext&)>;
 
-// To the ONNX operator that the op names itself (OpTraits::onnx).
+// Translation to the ONNX operator in OpTraits::onnx.
 std::vector<Value> translate_by_name(const TranslationContext& context);
 
-// Ops that need more than a name.
+// Translations of other ops.
 using TranslationTable = std::map<const OpInfo*, Translation>;
 void add_layer_translations(TranslationTable& table);        // convolutions, products, norms, pools
 void add_elementwise_translations(TranslationTable& table);  // activations and arithmetic
-void add_shape_translations(TranslationTable& table);        // what moves elements, softmax, reductions
+void add_shape_translations(TranslationTable& table);        // shape ops, softmax, reductions
 void add_recurrent_translations(TranslationTable& table);    // lstm, gru, rnn
 
-// Files a function Value(const TranslationContext&, const Op&), or std::vector<Value>(…), for an op.
+// Registers a function Value(const TranslationContext&, const Op&), or std::vector<Value>(…), for an op.
 template <class Op, class Outputs>
 void add_translation(TranslationTable& table, Outputs (*translate)(const TranslationContext&, const Op&)) {
   table[&Op::info] = [translate](const TranslationContext& context) -> std::vector<Value> {

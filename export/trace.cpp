@@ -57,7 +57,8 @@ class AllTrainable {
   std::vector<Parameter> frozen_;
 };
 
-// An extent that is none of the model's own. A layer of cells goes through so many empty steps.
+// An extent of which no parameter extent is a multiple; a recurrent layer then runs this number of empty
+// steps.
 Index free_extent(nn::Module& model) {
   Index extent = 1009;
   const auto taken = [&] {

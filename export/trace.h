@@ -1,10 +1,10 @@
-// The ops of one evaluation-mode forward, in the order in which they ran.
+// Trace of the ops of one forward in evaluation mode, in the order of execution.
 //
-// The batch of the trace is empty: it costs no arithmetic, and an extent of 0 is the batch wherever it turns
-// up. A model of sequences has a number of steps that no extent of its parameters equals, so that it is told
-// apart, too. Tensors are known by their place on the tape, which also keeps each op's options (op_of in
-// autograd/apply.h), so whatever a module does with public ops is seen, and no layer has to describe itself.
-// What is made of integers alone has no such place, and is known by its storage.
+// The batch of the trace is empty, so it costs no arithmetic, and an extent of 0 always is the batch. The
+// traced sequence length differs from all extents of the parameters, so that it can be recognised. Tensors
+// are identified by their place on the tape, which also stores each op's options (op_of in autograd/apply.h),
+// so all public ops are seen without descriptions by layers. Tensors derived only from integers are not on
+// the tape, and are identified by their storage.
 #pragma once
 
 #include <string>
@@ -27,16 +27,15 @@ struct Trace {
   TensorList inputs;
   std::vector<Call> calls;
   TensorList outputs;
-  Index steps = 0;  // the extent that stands for the steps of sequences; 0: there is none
+  Index steps = 0;  // the extent that represents the sequence length; 0: none
 };
 
-// On one input [0, sample…]. Every parameter counts as trainable for the time of the trace, so that ops on
-// frozen ones are on the tape too. Throws UserError when the model cannot take samples of that shape and
-// type.
-// `run` is what is traced of it; empty: its call.
+// Traces one input [0, sample…]. Every parameter is trainable during the trace, so that ops on frozen ones
+// are on the tape. Throws UserError if the model does not accept samples of that shape and type. `run`: the
+// traced forward; empty: the model's call.
 Trace trace_evaluation(nn::Module& model, const Shape& sample, DType dtype = DType::f32,
                        const nn::Forward& run = {});
-// On what its ports take.
+// Traces inputs of the model's ports.
 Trace trace_evaluation(nn::Module& model, const nn::Ports& ports);
 
 }  // namespace tandem::exporting
