@@ -7,7 +7,7 @@
 namespace tandem::files {
 
 std::string base64(std::string_view bytes) {
-  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');  // with the zero that OpenSSL ends it with
+  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');  // with OpenSSL's final zero
   const int written =
       EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
                       reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
@@ -24,7 +24,7 @@ std::string from_base64(std::string_view text, std::string_view where) {
                                      reinterpret_cast<const unsigned char*>(text.data()),
                                      static_cast<int>(text.size())) >= 0;
   if (whole) bytes.resize(bytes.size() - padding);
-  // OpenSSL passes over white space and bits that stand for nothing.
+  // OpenSSL ignores white space and unused bits.
   require(whole && base64(bytes) == text, where, "{} characters that should be base64 are not", text.size());
   return bytes;
 }

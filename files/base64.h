@@ -1,4 +1,4 @@
-// Bytes as text of 64 characters (RFC 4648, 4), for what stands within a page or in JSON.
+// Base64 (RFC 4648, 4), for bytes in HTML or JSON.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 namespace tandem::files {
 
 std::string base64(std::string_view bytes);
-// Throws UserError in the name of `where` for a text that base64 does not write.
+// Throws UserError that names `where` for a text that base64() cannot have written.
 std::string from_base64(std::string_view text, std::string_view where);
 
 }  // namespace tandem::files

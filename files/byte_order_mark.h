@@ -1,4 +1,4 @@
-// The mark that some editors put before a text in UTF-8.
+// The byte order mark of a UTF-8 text.
 #pragma once
 
 #include <string_view>

@@ -5,7 +5,7 @@
 
 namespace tandem::files {
 
-// Quoted where it must be.
+// Quotes the text if necessary.
 inline std::string csv_field(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string quoted = "\"";

@@ -35,7 +35,7 @@ bool CsvReader::next(std::vector<std::string>& fields) {
 std::string CsvReader::field() {
   std::size_t end = 0;
   while (end < rest_.size() && rest_[end] != separator_ && rest_[end] != '\n') ++end;
-  // What is left begins with the separator, "\n" or "\r\n".
+  // The rest starts with the separator, "\n" or "\r\n".
   if (end > 0 && end < rest_.size() && rest_[end] == '\n' && rest_[end - 1] == '\r') --end;
   std::string field(rest_.substr(0, end));
   rest_.remove_prefix(end);
@@ -48,7 +48,7 @@ std::string CsvReader::quoted() {
   for (;;) {
     const std::size_t end = rest_.find('"');
     require(end != std::string_view::npos, fmt::format("{}:{}", path_, line_),
-            "a quote is not closed by the end of the file");
+            "the quote is not closed by the end of the file");
     field += rest_.substr(0, end);
     next_line_ += std::ranges::count(rest_.substr(0, end), '\n');
     rest_.remove_prefix(end + 1);
@@ -58,7 +58,7 @@ std::string CsvReader::quoted() {
   }
   require(rest_.empty() || rest_[0] == separator_ || rest_[0] == '\n' || rest_.starts_with("\r\n"),
           fmt::format("{}:{}", path_, line_),
-          "something follows a field in quotes; a quote within one stands twice");
+          "text follows a field in quotes; a quote within such a field must be doubled");
   return field;
 }
 

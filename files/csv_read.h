@@ -9,18 +9,16 @@
 
 namespace tandem::files {
 
-// Row after row of a text. Fields may be in quotes, in which separators and line breaks are characters and a
-// quote stands twice; a byte order mark is no text; lines end with "\n" or "\r\n", and empty ones are no
-// rows.
+// Reads the rows of a text. Fields may be in quotes; separators and line breaks in them are characters, and a
+// quote is doubled. A byte order mark is ignored. Lines end with "\n" or "\r\n"; empty lines are skipped.
 class CsvReader {
  public:
-  // `path`: for messages. `text` outlives the reader.
+  // `path`: for messages. `text` must outlive the reader.
   CsvReader(std::string_view text, std::string path, char separator = ',');
 
-  // False behind the last one. Throws UserError with the line where a quote is not closed, or something
-  // follows one.
+  // Returns false at the end. Throws UserError with the line if a quote is not closed, or text follows it.
   bool next(std::vector<std::string>& fields);
-  Index line() const { return line_; }  // the first of the row that came last, from 1
+  Index line() const { return line_; }  // first line of the last row, from 1
 
  private:
   std::string field();

@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4), as sha256sum prints it; computed by OpenSSL's libcrypto.
+// SHA-256 (FIPS 180-4) in the format of sha256sum, computed by OpenSSL's libcrypto.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@ class Sha256 {
   Sha256& operator=(const Sha256&) = delete;
 
   void add(std::string_view bytes);
-  std::string hex_so_far() const;  // of what was added until now; more may follow
-  std::string hex();               // once, after the last `add`
+  std::string hex_so_far() const;  // of the bytes so far; more may follow
+  std::string hex();               // call it once, after the last `add`
 
  private:
   struct State;
@@ -27,7 +27,7 @@ class Sha256 {
 };
 
 std::string sha256(std::string_view bytes);
-// Of a whole file. Throws UserError naming it when it is no regular file, VendorError when it cannot be read.
+// Digest of a whole file. Throws UserError unless it is a regular file, VendorError if it cannot be read.
 std::string sha256_of_file(const std::string& path);
 
 }  // namespace tandem::files

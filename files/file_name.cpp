@@ -18,7 +18,7 @@ std::string as_file_name(std::string_view text) {
   constexpr std::size_t kDigits = 16;
   std::size_t kept = kLongestName - kDigits - 1;
   const auto continues = [&] { return (static_cast<unsigned char>(name[kept]) & 0xC0U) == 0x80U; };
-  while (kept > 0 && continues()) --kept;  // no part of a character of UTF-8
+  while (kept > 0 && continues()) --kept;  // does not split a UTF-8 character
   return fmt::format("{}~{}", name.substr(0, kept), sha256(text).substr(0, kDigits));
 }
 

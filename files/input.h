@@ -1,6 +1,6 @@
-// Reading files. Whatever is read is opened here: only regular files are, and of one no more is read than it
-// held when it was opened. So a FIFO, a device or a file of the kernel's is an error at once, and nothing
-// that a path may name is waited for or read without end.
+// Reading of files. All files are opened here. Only regular files are accepted, and only the bytes that they
+// had when they were opened are read. A FIFO, a device or a kernel file is therefore an immediate error, and
+// no path can block or be read endlessly.
 #pragma once
 
 #include <cstdint>
@@ -12,35 +12,35 @@
 
 namespace tandem::files {
 
-// What a path leads to, symbolic links followed.
+// Kind of a path's target; symbolic links are followed.
 enum class Kind : std::uint8_t {
-  absent,  // also a symbolic link to nothing
+  absent,  // also a broken symbolic link
   file,
   folder,
   special,  // FIFO, socket, device
 };
 
-// Throws UserError naming the path and the reason where the system does not tell: a loop of symbolic links, a
-// folder that may not be searched.
+// Throws UserError with the path and the reason if the system reports an error: a loop of symbolic links, a
+// folder without permission.
 Kind kind_of(const std::filesystem::path& path);
-// Of a path that leads to no folder, why: "there is no such folder", "is a file, not a folder".
+// Why a path is not a folder: "there is no such folder", "is a file, not a folder".
 std::string no_folder(const std::filesystem::path& path);
 
 // A regular file, open for reading.
 class InputFile {
  public:
-  // Throws UserError naming the path and what it is when it is anything else, or cannot be opened.
+  // Throws UserError with the path and its kind if it is not a regular file, or cannot be opened.
   explicit InputFile(const std::filesystem::path& path);
   ~InputFile();
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
 
   const std::string& path() const { return path_; }
-  std::uint64_t size() const { return size_; }  // in bytes, when it was opened
-  // Exactly `bytes` bytes from `offset` on. Throws UserError when the file ends before, VendorError when the
-  // system does not read it.
+  std::uint64_t size() const { return size_; }  // in bytes, at opening
+  // Reads exactly `bytes` bytes from `offset` on. Throws UserError if the file ends earlier, VendorError on a
+  // system error.
   void read(std::uint64_t offset, void* to, std::uint64_t bytes) const;
-  // For a library that reads for itself. It stays open as long as this object; `release` hands it over.
+  // File descriptor for libraries. This object closes it, unless `release` hands it over.
   int descriptor() const { return descriptor_; }
   int release();
 
@@ -52,17 +52,17 @@ class InputFile {
 
 inline constexpr std::uint64_t kMaxTextBytes = std::uint64_t{8} << 30;
 
-// The whole file. Throws UserError, also when it has more than `limit` bytes.
+// The whole file. Throws UserError, also if it has more than `limit` bytes.
 std::string read_text(const std::filesystem::path& path, std::uint64_t limit = kMaxTextBytes);
-// The same; nothing where there is no such file.
+// The same; absent if there is no such file.
 std::optional<std::string> read_text_if_there(const std::filesystem::path& path,
                                               std::uint64_t limit = kMaxTextBytes);
 
-// What a folder holds, sorted by name. Throws UserError naming the path when it is no folder, or the system
-// does not list it.
+// Entries of a folder, sorted by name. Throws UserError with the path if it is not a folder or cannot be
+// listed.
 std::vector<std::filesystem::directory_entry> entries_of(const std::filesystem::path& folder);
 
-// Calls `use(line, ended)` for each line, without its line break; the last one may have none.
+// Calls `use(line, ended)` for each line, without its line break, which the last one may lack.
 template <class Use>
 void each_line(std::string_view text, Use&& use) {
   while (!text.empty()) {

@@ -1,4 +1,4 @@
-// Fields of JSON that may be anybody's: one that is absent, or of a type that is not its own, gives `absent`.
+// Fields of untrusted JSON: `absent` if a field is missing or has another type.
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,7 @@ namespace tandem::files {
 
 namespace {
 
-// Follows the parser through a text.
+// Checks the limits during parsing.
 class Guard {
  public:
   Guard(const std::string& where, const std::string& what, const JsonLimits& limits)
@@ -54,7 +54,7 @@ class Guard {
 template <class Json>
 Json parse_json(const std::string& text, const std::string& where, const std::string& what,
                 const JsonLimits& limits) {
-  require(text.find('\0') == std::string::npos, where, "{} is no JSON: it holds a NUL byte", what);
+  require(text.find('\0') == std::string::npos, where, "{} is not JSON: it contains a NUL byte", what);
   Guard guard(where, what, limits);
   const auto follow = [&](int, typename Json::parse_event_t event, Json& parsed) {
     using Event = typename Json::parse_event_t;
@@ -79,7 +79,7 @@ Json parse_json(const std::string& text, const std::string& where, const std::st
   try {
     return Json::parse(text, follow);
   } catch (const typename Json::exception& error) {
-    throw UserError(where, fmt::format("{} is no JSON: {}", what, json_reason(error)));
+    throw UserError(where, fmt::format("{} is not JSON: {}", what, json_reason(error)));
   }
 }
 

@@ -1,4 +1,4 @@
-// JSON as text: of files that others wrote, with limits, and of what is written.
+// JSON as text: parsing with limits for untrusted files, and writing.
 #pragma once
 
 #include <exception>
@@ -9,21 +9,21 @@ namespace tandem::files {
 
 struct JsonLimits {
   int depth = 8;
-  std::size_t keys = 1000;   // of one object
-  std::size_t items = 1024;  // of one list; parsed, a long one takes many times its text
+  std::size_t keys = 1000;   // per object
+  std::size_t items = 1024;  // per list; parsed values take many times the size of their text
 };
 
-// Throws UserError naming `where` and `what` ("the header") for what is no JSON, beyond the limits, has a key
-// twice in one object or a NUL byte: nlohmann's parser takes all but the first silently, and copying or
-// printing what is nested very deep crashes. `Json` is nlohmann::json or nlohmann::ordered_json.
+// Throws UserError with `where` and `what` ("the header") for invalid JSON, JSON beyond the limits, duplicate
+// keys and NUL bytes. nlohmann's parser accepts all but the first, and copying or printing deeply nested
+// values crashes. `Json` is nlohmann::json or nlohmann::ordered_json.
 template <class Json>
 Json parse_json(const std::string& text, const std::string& where, const std::string& what,
                 const JsonLimits& limits = {});
 
-// What nlohmann's library says of an error, without its own name for it ("[json.exception.type_error.302] ").
+// The message of an nlohmann error without its prefix "[json.exception.type_error.302] ".
 std::string json_reason(const std::exception& error);
 
-// The text of a value, with U+FFFD for what is no UTF-8: a path may hold anything. `indent` of −1: one line.
+// A value as text, with U+FFFD for invalid UTF-8, which paths may contain. `indent` −1: one line.
 template <class Json>
 std::string json_text(const Json& json, int indent = -1) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);

@@ -1,4 +1,4 @@
-// Options as JSON, and JSON as options.
+// Conversion between options and JSON.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
-// Data that is not on this machine: its folder, package or file. A configuration can be looked at without it;
-// what is there and wrong is another error.
+// Error for data that is missing on this machine: its folder, package or file. A configuration can be checked
+// without it, unlike with invalid data.
 #pragma once
 
 #include <filesystem>
@@ -20,7 +20,7 @@ void require_there(bool there, std::string_view where, fmt::format_string<Args..
   if (!there) throw NotThere(where, fmt::format(format, std::forward<Args>(args)...));
 }
 
-// As read_text; throws NotThere where there is no such file.
+// As read_text; throws NotThere if there is no such file.
 inline std::string read_text_of_data(const std::filesystem::path& path, std::uint64_t limit) {
   require_there(kind_of(path) != Kind::absent, path.string(), "there is no such file");
   return read_text(path, limit);

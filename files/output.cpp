@@ -13,13 +13,13 @@ namespace tandem::output {
 
 namespace {
 
-int result_error = 0;  // of the first write that failed; nothing is written after it
+int result_error = 0;  // errno of the first failed write, after which nothing is written
 
 void on_failed_write(int) {}
 
-// A write to a pipe that nobody reads, or past the limit on a file's size, fails (EPIPE, EFBIG) from now on.
+// Writes to a closed pipe or beyond the file size limit fail with EPIPE or EFBIG instead of a signal.
 void survive_failed_writes() {
-  // A handler, not SIG_IGN: programs that are started from here have the usual signals.
+  // A handler instead of SIG_IGN, which child processes would inherit.
   struct sigaction action {};
   action.sa_handler = on_failed_write;
   action.sa_flags = SA_RESTART;
@@ -30,7 +30,7 @@ void survive_failed_writes() {
 }  // namespace
 
 void prepare_output() {
-  // In this order each call gives the lowest number that is free, which is the one wanted.
+  // Each call returns the lowest free number, which is the wanted one in this order.
   for (const int file : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(file, F_GETFD) < 0) ::open("/dev/null", file == STDIN_FILENO ? O_WRONLY : O_RDONLY);
   }
@@ -43,7 +43,7 @@ void write_result(std::string_view text) {
 }
 
 void write_remark(std::string_view text) {
-  // stderr has no buffer: a remark is there, whole, when this returns.
+  // stderr is unbuffered: the remark is complete when this returns.
   [[maybe_unused]] const auto written = std::fwrite(text.data(), 1, text.size(), stderr);
 }
 

@@ -1,10 +1,9 @@
-// The output of a command: its result on stdout, remarks on its course on stderr.
+// Output of a command: its result on stdout, remarks on stderr.
 //
-// Nothing here throws: what a command does is not lost because nobody can be told of it. Remarks that cannot
-// be written are dropped. A result that cannot be written makes the command fail when everything else is
-// done, as `output_error` tells; that a reader went away (`| head`) is no failure, and the rest is for
-// nobody then. Whatever users' files and names hold is printed as text (core/printable.h): a terminal obeys
-// what it is sent.
+// Nothing here throws, so that output errors do not lose a command's work. Remarks that cannot be written are
+// dropped. A result that cannot be written makes the command fail at its end, see `output_error`; a closed
+// pipe (`| head`) is not a failure, and further output is dropped. Text from users' files and names is
+// escaped (core/printable.h), since terminals interpret control characters.
 #pragma once
 
 #include <fmt/core.h>
@@ -18,16 +17,15 @@
 
 namespace tandem::output {
 
-// To be called once, before any file is opened. A standard file that is closed stays unwritable, instead of
-// becoming the next file that is opened, and writes that fail are errors of the write, not signals that end
-// the process.
+// Call it once, before any file is opened. A closed standard file stays unwritable instead of being reused by
+// the next opened file, and failed writes are errors instead of signals.
 void prepare_output();
 
 void write_result(std::string_view text);
 void write_remark(std::string_view text);
-// Gives the system what was written of the result so far.
+// Passes the buffered result to the system.
 void flush_result();
-// Why the result could not be written; nothing when it could, or nobody wanted to read on.
+// Error in writing the result; absent if there is none, or if the reader closed the pipe.
 std::optional<std::string> output_error();
 
 template <class... Arguments>
@@ -40,7 +38,7 @@ void remark(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
   write_remark(printable_lines(fmt::format(format, std::forward<Arguments>(arguments)...)));
 }
 
-// "tandem: …" on stderr, on one line whatever the text holds.
+// "tandem: …" on stderr, with line breaks in the text escaped.
 inline void print_error(std::string_view text) { remark("tandem: {}\n", printable(text)); }
 
 }  // namespace tandem::output

@@ -21,7 +21,7 @@ namespace {
 using nlohmann::json;
 
 static_assert(std::endian::native == std::endian::little,
-              "the format is little-endian and read as it lies in memory");
+              "the format is little-endian and read without conversion");
 
 constexpr std::uint64_t kMaxHeader = 100'000'000;
 constexpr std::size_t kMaxTensors = 1'000'000;
@@ -32,7 +32,7 @@ constexpr files::JsonLimits kHeaderLimits{.depth = 8, .keys = kMaxTensors + 1, .
 struct FileType {
   std::string_view name;
   std::uint64_t bits;
-  std::optional<DType> dtype;  // absent: known to the format, not to Tandem
+  std::optional<DType> dtype;  // absent if Tandem does not support it
 };
 
 constexpr FileType kTypes[] = {
@@ -55,7 +55,7 @@ std::uint64_t unsigned_at(const json& value, const std::string& path, const std:
   return value.get<std::uint64_t>();
 }
 
-// Offsets are relative to the data area here.
+// Offsets in the result are relative to the data area.
 Entry parse_entry(const std::string& path, const std::string& name, const json& value) {
   require(name.size() <= kMaxName, path, "a tensor's name has {} bytes, at most {} are allowed", name.size(),
           kMaxName);
@@ -99,7 +99,7 @@ Metadata parse_metadata(const std::string& path, const json& value) {
   return metadata;
 }
 
-// Sorted by offset, the spans must follow one another from 0 to the end of the data.
+// Sorts the entries by offset; their spans must cover the data without gaps or overlaps.
 void check_spans(const std::string& path, std::vector<Entry>& entries, std::uint64_t data_bytes) {
   std::ranges::sort(entries, [](const Entry& a, const Entry& b) {
     return std::pair(a.offset, a.offset + a.bytes) < std::pair(b.offset, b.offset + b.bytes);
@@ -116,7 +116,7 @@ void check_spans(const std::string& path, std::vector<Entry>& entries, std::uint
   require(expected == data_bytes, path, "the tensors take {} bytes, the file has {}", expected, data_bytes);
 }
 
-// The reference writer's order of dtypes: never a smaller element before a larger one, so all are aligned.
+// The reference writer's order of dtypes: element sizes do not increase, so all tensors are aligned.
 int write_rank(DType dtype) {
   constexpr DType order[] = {DType::i64,  DType::f64, DType::f32, DType::i32,
                              DType::bf16, DType::f16, DType::u8,  DType::boolean};
@@ -180,7 +180,7 @@ Tensor File::read(const Entry& entry, MemoryKind kind) const {
   ensure(tensor.bytes() == entry.bytes, path_, "tensor \"{}\": {} bytes in the file, {} in memory",
          entry.name, entry.bytes, tensor.bytes());
   input_.read(entry.offset, tensor.raw(), entry.bytes);
-  if (type->dtype == DType::boolean) {  // any byte may stand in the file
+  if (type->dtype == DType::boolean) {  // the file may contain any byte
     auto* bytes = static_cast<unsigned char*>(tensor.raw());
     for (std::uint64_t i = 0; i < entry.bytes; ++i) bytes[i] = bytes[i] != 0;
   }
@@ -192,12 +192,12 @@ Tensor File::read(std::string_view name) const {
   if (entry) return read(*entry);
   std::vector<std::string> names;
   for (const Entry& each : entries_) names.push_back(each.name);
-  throw UserError(path_, fmt::format("holds no tensor \"{}\"{}", name, did_you_mean(name, names)));
+  throw UserError(path_, fmt::format("contains no tensor \"{}\"{}", name, did_you_mean(name, names)));
 }
 
 namespace {
 
-// The first bytes of a file, up to the tensors, and those in the order of their bytes.
+// Header bytes of a file, and its tensors in the order of their bytes.
 struct Layout {
   std::string head;
   std::vector<NamedTensor> tensors;

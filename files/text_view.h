@@ -1,4 +1,4 @@
-// The text of a file, without a copy where it is long.
+// The text of a file; a large file is mapped instead of copied.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@
 
 namespace tandem::files {
 
-// A file of at least kMapped bytes is mapped: the system reads what is looked at, and drops it where memory
-// is short. Nobody may cut it meanwhile. Others are read.
+// A file of at least kMapped bytes is mapped: the system reads accessed pages, and drops them when memory is
+// short. The file must not be truncated meanwhile. Smaller files are read.
 class TextView {
  public:
   static constexpr std::uint64_t kMapped = std::uint64_t{4} << 20;
 
-  // Throws UserError as read_text does.
+  // Throws UserError as read_text.
   TextView(const std::filesystem::path& path, std::uint64_t limit);
   ~TextView();
   TextView(const TextView&) = delete;

@@ -22,7 +22,7 @@ namespace {
 constexpr std::string_view kWriting = ".tmp-";
 constexpr auto kAbandonedAfter = std::chrono::hours(1);
 
-// The process of NAME.tmp-PID and NAME.tmp-PID-TID; nothing for other names.
+// Process of NAME.tmp-PID and NAME.tmp-PID-TID; absent for other names.
 std::optional<pid_t> writer_of(const fs::path& path) {
   const std::string name = path.filename().string();
   const std::size_t at = name.rfind(kWriting);
@@ -44,7 +44,7 @@ std::string write_error_text(const std::string& path, const char* what, int reas
   throw VendorError("", write_error_text(path, what, reason));
 }
 
-// Takes off `bytes` what was written; returns whether that is everything, errno says why not.
+// Removes written bytes from `bytes`; returns whether all were written, else errno is set.
 bool write_from(int file, std::string_view& bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(file, bytes.data(), bytes.size());
@@ -64,7 +64,7 @@ void write_synchronised(const std::string& path, std::span<const std::string_vie
   for (std::string_view part : parts) whole = whole && write_from(file, part);
   whole = whole && ::fsync(file) == 0;
   int reason = whole ? 0 : errno;
-  // Some file systems say of a failed write only now.
+  // Some file systems report a failed write only here.
   if (::close(file) != 0 && whole) reason = errno;
   if (reason == 0) return;
   ::unlink(path.c_str());
@@ -85,7 +85,7 @@ void synchronise_folder(const fs::path& folder) {
   if (file < 0) fail(path, "opened", errno);
   const int reason = ::fsync(file) == 0 ? 0 : errno;
   ::close(file);
-  // Where a file system has no such operation there is nothing to wait for.
+  // Ignores file systems without this operation.
   if (reason != 0 && reason != EINVAL && reason != ENOTSUP) fail(path, "synchronised", reason);
 }
 
@@ -119,7 +119,8 @@ void make_folder(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error)
-    throw VendorError("", fmt::format("{}: the folder cannot be made: {}", folder.string(), error.message()));
+    throw VendorError("",
+                      fmt::format("{}: the folder cannot be created: {}", folder.string(), error.message()));
 }
 
 void write_atomically(const std::string& path, std::string_view contents) {
@@ -140,7 +141,7 @@ void write_atomically(const std::string& path, std::span<const std::string_view>
 }
 
 LineFile::LineFile(const std::string& path) : path_(path) {
-  // O_NONBLOCK: a FIFO that nobody reads is an error, not a wait.
+  // O_NONBLOCK: a FIFO without a reader is an error instead of blocking.
   file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644);
   if (file_ < 0) fail(path, "created", errno);
 }

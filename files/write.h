@@ -1,4 +1,4 @@
-// Files that are whole or not there: written beside their place, synchronised, then renamed.
+// Atomic writing: files are written under a temporary name, synchronised with the disk, then renamed.
 #pragma once
 
 #include <filesystem>
@@ -9,48 +9,47 @@
 
 namespace tandem::files {
 
-// Writes a new file and synchronises it with the disk; throws VendorError naming the path and the system's
+// Writes a new file and synchronises it with the disk; throws VendorError with the path and the system's
 // reason.
 void write_synchronised(const std::string& path, std::span<const std::string_view> parts);
-// Synchronises a file that is there with the disk. Throws VendorError.
+// Synchronises an existing file with the disk. Throws VendorError.
 void synchronise_file(const std::string& path);
-// Makes what was created, renamed or removed in `folder` durable. Throws VendorError.
+// Makes creations, renames and removals in `folder` durable. Throws VendorError.
 void synchronise_folder(const std::filesystem::path& folder);
 
-// Makes a folder, and those above it, where it is not there yet; none for an empty path. Throws VendorError
-// naming it and the system's reason.
+// Creates a folder and its parents if they do not exist; does nothing for an empty path. Throws VendorError
+// with the path and the system's reason.
 void make_folder(const std::filesystem::path& folder);
 
-// Replaces `path`; throws VendorError naming the path and the system's reason, and leaves the old file in
-// place. Removes what was abandoned of writing it before.
+// Replaces `path`. Throws VendorError with the path and the system's reason; the old file stays then. Removes
+// abandoned temporary files of the path.
 void write_atomically(const std::string& path, std::string_view contents);
 // The same for contents in several parts.
 void write_atomically(const std::string& path, std::span<const std::string_view> parts);
 
-// What files are called that are not whole yet, "NAME.tmp-PID", and whether `path` is one; those of a thread
-// end in "-TID", too.
+// Temporary name "NAME.tmp-PID", and whether `path` has one; names of a thread also end in "-TID".
 std::string name_while_writing(const std::string& path);
 bool is_being_written(const std::filesystem::path& path);
-// Whether it was left by a process that is gone. One that was written to within the hour is not: its process
-// may be of another machine, or another container.
+// Whether its process has ended. False within an hour of the last write, since the process may run on another
+// machine or in another container.
 bool is_abandoned(const std::filesystem::path& path);
-// Removes the abandoned files of a folder whose names begin with `prefix`. What cannot be removed stays.
+// Removes abandoned files in a folder whose names start with `prefix`; ignores errors.
 void remove_abandoned(const std::filesystem::path& folder, const std::string& prefix = "");
 
-// Appends whole lines; every line is given to the system before `add` returns. Lines that the system does not
-// take are kept, and tried again with the next one.
+// Appends whole lines; each line is passed to the system before `add` returns. Lines that cannot be written
+// are kept and tried again with the next one.
 class LineFile {
  public:
-  // Throws VendorError when the file cannot be opened.
+  // Throws VendorError if the file cannot be opened.
   explicit LineFile(const std::string& path);
   ~LineFile();
   LineFile(const LineFile&) = delete;
   LineFile& operator=(const LineFile&) = delete;
 
   void add(std::string_view line);
-  // Why lines are kept back at the moment; nothing while none are.
+  // Error because of which lines are kept; absent if none are.
   const std::optional<std::string>& write_error() const { return write_error_; }
-  // What is kept back; may begin inside a line.
+  // The kept bytes; they may start inside a line.
   const std::string& kept() const { return kept_; }
 
  private:
@@ -60,17 +59,18 @@ class LineFile {
   std::optional<std::string> write_error_;
 };
 
-// A small file whose text changes often and keeps its length: it is written over in place, not synchronised.
+// A small file of constant length whose text changes often: it is overwritten in place, without
+// synchronisation.
 class SmallFile {
  public:
-  // Throws VendorError when the file cannot be opened.
+  // Throws VendorError if the file cannot be opened.
   explicit SmallFile(const std::string& path);
   ~SmallFile();
   SmallFile(const SmallFile&) = delete;
   SmallFile& operator=(const SmallFile&) = delete;
 
   void put(std::string_view text);
-  // Why the last `put` failed; nothing when it did not.
+  // Error of the last `put`; absent if it succeeded.
   const std::optional<std::string>& write_error() const { return write_error_; }
 
  private:

@@ -195,7 +195,7 @@ TEST_CASE("predict says what it cannot take or write", "[program][segmentation]"
              Contains("would replace the image"));
   const Outcome no_folder = task.run({"predict", "run", image, "--out", "notes.txt/mask.png"});
   CHECK(no_folder.exit_code == 1);
-  CHECK_THAT(no_folder.err, Contains("notes.txt: the folder cannot be made"));
+  CHECK_THAT(no_folder.err, Contains("notes.txt: the folder cannot be created"));
   CHECK_THAT(task.refused({"predict", "run", image, "--top", "3", "--out", "mask.png"}), Contains("--top"));
   CHECK_FALSE(fs::exists(task / "mask.png"));
 }

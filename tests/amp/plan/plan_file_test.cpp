@@ -127,7 +127,7 @@ TEST_CASE("a plan gives back its assignment", "[plan][file]") {
 }
 
 TEST_CASE("what is no plan is refused with its place", "[plan][file]") {
-  CHECK_FAILS(UserError, parse_plan("", "plan.json"), "[plan.json] the plan is no JSON");
+  CHECK_FAILS(UserError, parse_plan("", "plan.json"), "[plan.json] the plan is not JSON");
   CHECK_FAILS(UserError, parse_plan("[]", "plan.json"), "[plan.json] a plan must be an object, is []");
   CHECK_FAILS(UserError, parse_plan("{}", "plan.json"),
               "[plan.json] is not a plan: it has no key \"tandem_plan\"");
