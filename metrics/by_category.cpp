@@ -10,29 +10,29 @@ namespace tandem::metrics {
 
 namespace {
 
-// The ranks of ids; ids are looked up in runs, most of them of the same image.
+// Ranks of ids. Consecutive lookups mostly have the same id.
 class Ranks {
  public:
-  // `kind`: "image". `metric` and `kind` outlive the ranks.
+  // `kind`: e.g. "image". `metric` and `kind` must outlive this.
   Ranks(std::string_view metric, std::string_view kind, std::span<const std::int64_t> ids)
       : metric_(metric), kind_(kind), ids_(ids.begin(), ids.end()) {
     std::sort(ids_.begin(), ids_.end());
     const auto twice = std::adjacent_find(ids_.begin(), ids_.end());
     if (twice != ids_.end())
       throw UserError(metric,
-                      fmt::format("every {} is listed once, {} {} is there twice", kind, kind, *twice));
+                      fmt::format("every {} must be listed once, {} {} is listed twice", kind, kind, *twice));
   }
 
-  // `named` is a box, described when its id is not listed.
+  // `named` describes the box for the error about an unlisted id.
   template <class Named>
   std::size_t of(std::int64_t id, const Named& named) {
     if (last_ < ids_.size() && ids_[last_] == id) return last_;
     const auto place = std::lower_bound(ids_.begin(), ids_.end(), id);
     if (place == ids_.end() || *place != id)
-      throw UserError(metric_,
-                      fmt::format("{} is of {} {}, which is none of the {} that are listed; list it, or "
-                                  "leave the box out",
-                                  named(), kind_, id, ids_.size()));
+      throw UserError(
+          metric_,
+          fmt::format("{} has {} {}, which is not among the {} listed; list it, or leave the box out",
+                      named(), kind_, id, ids_.size()));
     return last_ = static_cast<std::size_t>(place - ids_.begin());
   }
 
@@ -95,8 +95,8 @@ std::vector<CategoryBoxes> by_category(std::string_view metric, const GroundTrut
     check_box(metric, detection.box, named);
     if (std::isnan(detection.score))
       throw UserError(metric,
-                      fmt::format("{} has the score NaN, which has no place in an order; look for what "
-                                  "made it in the network, or leave the box out",
+                      fmt::format("{} has the score NaN, which cannot be sorted; find its cause in the "
+                                  "network, or leave the box out",
                                   named()));
     const std::size_t image = images.of(detection.image, named);
     result[categories.of(detection.category, named)].found.push_back({image, &detection});

@@ -1,5 +1,5 @@
-// Ground truth and detections, checked and told apart by category: what every metric of detectors starts
-// with.
+// Validation and grouping of ground truth and detections by category, the first step of every detection
+// metric.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 namespace tandem::metrics {
 
 struct CategoryBoxes {
-  // `image` is the rank of the image's id among all of them.
+  // `image` is the rank of the image's id.
   struct True {
     std::size_t image;
     const TrueBox* object;
@@ -23,13 +23,13 @@ struct CategoryBoxes {
   };
 
   std::int64_t category = 0;
-  std::vector<True> truth;   // by image; of an image as given
+  std::vector<True> truth;   // by image; within an image as given
   std::vector<Found> found;  // as given
 };
 
-// Of every category, by id. The result points into the spans. Throws UserError, which names `metric` and the
-// box, for an image, a category or an annotation that is there twice, a box of an image or a category that is
-// not listed, coordinates or areas that are not finite, sizes or areas below 0, and scores that are NaN.
+// Groups every category, by id. The result points into the spans. Throws UserError, which names `metric` and
+// the box, for repeated images, categories or annotations, boxes of unlisted images or categories,
+// coordinates or areas that are not finite, negative sizes or areas, and NaN scores.
 std::vector<CategoryBoxes> by_category(std::string_view metric, const GroundTruth& truth,
                                        std::span<const Detection> detections);
 

@@ -9,13 +9,13 @@ namespace tandem::metrics {
 
 namespace {
 
-// A cost is errors·kError - substitutions: the least has the fewest errors, and of those the most
+// A cost is errors·kError - substitutions: the minimum has the fewest errors, and among those the most
 // substitutions.
 constexpr std::int64_t kError = std::int64_t{1} << 31;
 
 template <class Symbol>
 std::int64_t least_cost(std::span<const Symbol> reference, std::span<const Symbol> hypothesis) {
-  // After r symbols of the reference, entry h is the cost of making the first h of the hypothesis of them.
+  // After r symbols of the reference, entry h is the edit cost to the first h symbols of the hypothesis.
   std::vector<std::int64_t> costs(hypothesis.size() + 1);
   for (std::size_t h = 0; h < costs.size(); ++h) costs[h] = static_cast<std::int64_t>(h) * kError;
   for (const Symbol& symbol : reference) {
@@ -33,9 +33,9 @@ std::int64_t least_cost(std::span<const Symbol> reference, std::span<const Symbo
 template <class Symbol>
 Edits edits_between(std::span<const Symbol> reference, std::span<const Symbol> hypothesis) {
   const auto length = static_cast<std::int64_t>(reference.size());
-  const auto longer = static_cast<std::int64_t>(hypothesis.size()) - length;  // insertions less deletions
+  const auto longer = static_cast<std::int64_t>(hypothesis.size()) - length;  // insertions minus deletions
   require(std::max(length, length + longer) < kError, "error_rate",
-          "sequences have below 2^31 symbols, got {} and {}", reference.size(), hypothesis.size());
+          "sequences must have less than 2^31 symbols, got {} and {}", reference.size(), hypothesis.size());
   const std::int64_t cost = least_cost(reference, hypothesis);
   const std::int64_t errors = (cost + kError - 1) / kError, substitutions = errors * kError - cost;
   const std::int64_t others = errors - substitutions;
@@ -47,8 +47,7 @@ Edits edits_between(std::span<const Symbol> reference, std::span<const Symbol> h
 
 template <class Symbol>
 Edits nearest(std::span<const std::vector<Symbol>> references, std::span<const Symbol> hypothesis) {
-  require(!references.empty(), "error_rate",
-          "a hypothesis is compared with at least one reference, got none");
+  require(!references.empty(), "error_rate", "a hypothesis needs at least one reference, got none");
   Edits best = edits_between<Symbol>(references[0], hypothesis);
   const auto rank = [](const Edits& edits) {
     return std::tuple(edits.errors(), -edits.reference_length, -edits.substitutions);

@@ -1,5 +1,5 @@
-// Error rates of sequences against their references: errors per symbol of the reference (word, phoneme or
-// character error rate, by what a symbol is), and the share of sequences that are not exactly right.
+// Error rates of sequences: errors per symbol of the reference (word, phoneme or character error rate,
+// depending on the symbols), and the share of sequences with any error.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace tandem::metrics {
 
-// The fewest substitutions, deletions and insertions that make the hypothesis of the reference (Levenshtein);
-// of equally few, those with the most substitutions.
+// The minimum number of substitutions, deletions and insertions from reference to hypothesis (Levenshtein);
+// on ties with the most substitutions.
 struct Edits {
   std::int64_t substitutions = 0;
-  std::int64_t deletions = 0;   // symbols of the reference that the hypothesis lacks
-  std::int64_t insertions = 0;  // symbols of the hypothesis that the reference lacks
+  std::int64_t deletions = 0;   // reference symbols missing in the hypothesis
+  std::int64_t insertions = 0;  // hypothesis symbols missing in the reference
   std::int64_t reference_length = 0;
 
   std::int64_t errors() const { return substitutions + deletions + insertions; }
@@ -22,28 +22,28 @@ struct Edits {
   friend bool operator==(const Edits&, const Edits&) = default;
 };
 
-// Symbols are numbers, or texts that are alike byte by byte. Time is the product of the lengths, memory that
-// of the hypothesis. Throw UserError from 2³¹ symbols on.
+// Symbols are numbers, or texts compared byte by byte. Time is proportional to the product of the lengths,
+// memory to the hypothesis. Throws UserError from 2³¹ symbols on.
 Edits edits_of(std::span<const std::int32_t> reference, std::span<const std::int32_t> hypothesis);
 Edits edits_of(std::span<const std::string> reference, std::span<const std::string> hypothesis);
 
-// Of several references (pronunciations of a word) the nearest: the one with the fewest errors; of those the
-// longest, which has the lowest rate; so their order does not matter. Throw UserError when there is none.
+// The nearest of several references (pronunciations of a word): the one with the fewest errors, on ties the
+// longest, which has the lowest rate; independent of their order. Throws UserError without a reference.
 Edits nearest_edits(std::span<const std::vector<std::int32_t>> references,
                     std::span<const std::int32_t> hypothesis);
 Edits nearest_edits(std::span<const std::vector<std::string>> references,
                     std::span<const std::string> hypothesis);
 
-// The rates of a corpus, gathered sequence by sequence.
+// Error rates of a corpus, accumulated over sequences.
 class ErrorRate {
  public:
   void add(const Edits& edits);
   void merge(const ErrorRate& other);
 
-  // (S + D + I)/symbols of the references, both summed; above 1 where much is inserted. Errors against
-  // references without symbols are infinitely many; without either, NaN.
+  // (S + D + I)/symbols of the references, both summed; above 1 with many insertions. Infinite for errors
+  // with empty references, NaN without both.
   double rate() const;
-  // The share of sequences with an error; NaN of none. Of words spelt as phonemes: the word error rate.
+  // The share of sequences with an error; NaN without sequences. For words as phonemes: the word error rate.
   double sequence_error_rate() const;
 
   const Edits& sum() const { return sum_; }

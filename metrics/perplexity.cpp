@@ -10,18 +10,18 @@ namespace tandem::metrics {
 
 namespace {
 
-// nll/units; NaN of 0 units, where a sum that is not 0 would give infinity.
+// nll/units; NaN for 0 units, where a non-zero sum would give infinity.
 double per_unit(double nll, std::int64_t units, const char* what) {
-  require(units >= 0, "perplexity", "the number of {} is at least 0, got {}", what, units);
+  require(units >= 0, "perplexity", "the number of {} must be at least 0, got {}", what, units);
   return units == 0 ? std::numeric_limits<double>::quiet_NaN() : nll / static_cast<double>(units);
 }
 
 }  // namespace
 
 void Perplexity::add(double nll, std::int64_t targets) {
-  require(targets >= 0, "perplexity", "the number of targets is at least 0, got {}", targets);
-  require(targets > 0 || nll == 0.0, "perplexity", "a sum over no targets is 0, got {}: pass sums, not means",
-          nll);
+  require(targets >= 0, "perplexity", "the number of targets must be at least 0, got {}", targets);
+  require(targets > 0 || nll == 0.0, "perplexity",
+          "a sum over no targets must be 0, got {}: pass sums, not means", nll);
   nll_ += nll;
   targets_ += targets;
 }

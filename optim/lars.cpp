@@ -9,8 +9,7 @@ const OptimizerRegistry::Entry& Lars::entry() {
   static const OptimizerRegistry::Entry entry = optimizer_entry<Lars, LarsOptions>(
       {.name = "lars", .help = "SGD with a trust ratio per layer, for large batches", .lr = 0.1},
       [](options::Describe<LarsOptions>& keys) {
-        keys.key("momentum", &LarsOptions::momentum,
-                 "momentum factor: the share of the last update that is kept",
+        keys.key("momentum", &LarsOptions::momentum, "momentum factor",
                  {.min = 0.0, .max = 1.0, .open_max = true, .keyword = "auto"})
             .key("eps", &LarsOptions::eps, "added to the denominator",
                  {.min = 0.0, .max = 1.0, .keyword = "auto"})

@@ -1,4 +1,4 @@
-// Figures of each class from an evaluation.
+// Per-class metrics of an evaluation.
 #pragma once
 
 #include <cstdint>
@@ -10,25 +10,25 @@
 
 namespace tandem::tasks {
 
-// The file of a run that holds those of its newest evaluation.
+// File of a run with the breakdown of its newest evaluation.
 inline constexpr const char* kBreakdownFile = "by_class.json";
 
 struct Breakdown {
-  // A curve for each class, of values at equal steps of x from 0 to 1; no values: the class has none.
+  // One curve per class, sampled at equal steps of x from 0 to 1; empty: the class has none.
   struct Curves {
     std::string title, x, y;  // "Precision and recall", …
     std::vector<std::vector<double>> values;
   };
 
   std::vector<std::string> names;
-  // By name, shares; NaN: the class has none.
+  // By name, shares; NaN: undefined for the class.
   std::vector<std::pair<std::string, std::vector<double>>> figures;
-  std::vector<std::int64_t> samples{};  // true ones of each class; empty: they are not counted
-  Curves curves{};                      // without a title: there are none
+  std::vector<std::int64_t> samples{};  // true samples of each class; empty: not counted
+  Curves curves{};                      // without a title: none
 };
 
 nlohmann::ordered_json to_json(const Breakdown& breakdown);
-// Nothing where `json` is not what to_json writes: files are anybody's.
+// Empty if `json` was not written by to_json.
 std::optional<Breakdown> breakdown_from(const nlohmann::ordered_json& json);
 
 }  // namespace tandem::tasks

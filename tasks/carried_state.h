@@ -1,9 +1,8 @@
-// CarriedState: the tensors that a micro-batch passes on to the next one, beside the parameters: the state of
-// a model over a stream that is cut into pieces.
+// CarriedState: tensors that a micro-batch passes to the next one, such as the state of a recurrent model
+// over a stream that is cut into chunks.
 //
-// It belongs to the position in the data: it advances with it on a skipped step too, a step that is done
-// again starts from what it began with, and a checkpoint holds it. An epoch begins with an empty one. No
-// gradient flows back through it.
+// It belongs to the position in the data: it advances on a skipped step too, a retried step starts from its
+// initial state, and checkpoints hold it. An epoch begins with an empty one. It carries no gradient.
 #pragma once
 
 #include "models/state.h"

@@ -10,13 +10,13 @@ using datasets::Colour;
 namespace {
 
 constexpr Index kGap = 4;           // between pictures, white
-constexpr Index kEnlargedTo = 128;  // of a picture's longer side, at least where it is smaller
+constexpr Index kEnlargedTo = 128;  // minimum length of the longer side of small pictures
 constexpr std::uint8_t kWhite = 255;
 
 const TensorOptions kPicture{.dtype = DType::u8, .kind = MemoryKind::data};
 
-// The palette of the PASCAL VOC development kit: the bits of a class are dealt to red, green and blue in
-// turn, the lowest ones to the highest bits of the colours.
+// The palette of the PASCAL VOC development kit: the bits of a class are distributed to red, green and blue
+// in turn, from the lowest bit to the highest bits of the colours.
 std::array<Colour, 256> new_palette() {
   std::array<Colour, 256> palette{};
   for (unsigned i = 0; i < 256; ++i) {
@@ -27,7 +27,7 @@ std::array<Colour, 256> new_palette() {
   return palette;
 }
 
-// Each pixel becomes a square of `factor`², from the pixel (top, left) of the sheet on.
+// Draws each pixel as a square of `factor`², from pixel (top, left) of the sheet.
 void put(const Tensor& picture, Index factor, Index top, Index left, const Tensor& sheet) {
   const Index height = picture.size(0), width = picture.size(1), stride = sheet.size(1);
   for (Index y = 0; y < height * factor; ++y) {

@@ -1,4 +1,4 @@
-// Drawing for the pictures of tasks.
+// Drawing functions for the pictures of tasks.
 #pragma once
 
 #include <span>
@@ -11,26 +11,25 @@
 
 namespace tandem::tasks {
 
-// A colour for each of 256 classes, those of PASCAL VOC: black, dark red, dark green, …; 255, which counts
-// for nothing, is a light grey.
+// Colours of 256 classes from PASCAL VOC: black, dark red, dark green, …; 255, ignored, is light grey.
 std::span<const datasets::Colour> class_colours();
 
-// Grey [H,W,1] in three channels; [H,W,3] as it is. u8.
+// Expands grey [H,W,1] to three channels; returns [H,W,3] unchanged. u8.
 Tensor in_colours(const Tensor& image);
 
-// Pixels as they were before normalisation, of image i of a batch [N,H,W,C]: u8 [H,W,C] on the host. `unit`
-// is the value of full brightness.
+// Pixels before normalisation of image i of a batch [N,H,W,C]: u8 [H,W,C] on the host. `unit` is the value of
+// full brightness.
 Tensor pixels_of(const Tensor& images, Index i, const datasets::Affine& affine, float unit);
 
-// Rows of pictures below each other, all of one size.
+// Sheet of pictures in rows, all of one size.
 class PictureSheet {
  public:
   explicit PictureSheet(Index most) : most_(most) {}
 
   bool full() const { return static_cast<Index>(rows_.size()) >= most_; }
-  // u8 [H,W,3] each; as many in every row. Of a full sheet nothing.
+  // u8 [H,W,3] each; the same number in every row. Ignored once the sheet is full.
   void add(std::vector<Tensor> row);
-  // A PNG file; "" when there are no rows. Small pictures are enlarged by a whole number.
+  // A PNG file; "" without rows. Small pictures are enlarged by a whole number.
   std::string png() const;
 
  private:

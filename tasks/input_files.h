@@ -1,4 +1,4 @@
-// The files that a command is given to work on.
+// Input files of a command.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace tandem::tasks {
 
-// A folder stands for the images in it and below; what else is there is said. Throws UserError when one is
-// not there, or holds none.
+// A folder is replaced by the images in and below it; other files there are reported. Throws UserError for a
+// path that does not exist, and for a folder without images.
 std::vector<std::string> files_of(const std::vector<std::string>& paths);
 
 }  // namespace tandem::tasks

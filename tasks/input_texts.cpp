@@ -27,7 +27,7 @@ constexpr std::array<std::string_view, 18> kExtensions{".txt",    ".text", ".tsv
 bool blank(std::string_view text) { return text.find_first_not_of(" \t\r\n") == std::string_view::npos; }
 
 bool names_file(const std::string& input) {
-  std::error_code none;  // a text may be too long for a path
+  std::error_code none;  // ignored: a text may be too long for a path
   return fs::exists(fs::path(input), none);
 }
 
@@ -67,12 +67,11 @@ std::vector<std::string> texts_of(const std::vector<std::string>& inputs) {
       add_lines(files::read_text(input, datasets::kMaxCorpusBytes), input, texts);
     } else {
       require(!blank(input), "",
-              "predict: an input is empty; give a text, a file with a text in each line, or -");
-      require(
-          !looks_like_path(input), "",
-          "predict: {}: there is no such file; a text that looks like a path goes into a file, or comes from "
-          "standard input: echo TEXT | tandem predict RUN -",
-          printable(input));
+              "predict: an input is empty; pass a text, a file with a text in each line, or -");
+      require(!looks_like_path(input), "",
+              "predict: {}: there is no such file; pass a text that looks like a path in a file, or by "
+              "standard input: echo TEXT | tandem predict RUN -",
+              printable(input));
       datasets::require_utf8(input, "predict");
       texts.push_back(input);
     }

@@ -1,4 +1,4 @@
-// The texts that a command is given to work on.
+// Input texts of a command.
 #pragma once
 
 #include <string>
@@ -6,16 +6,16 @@
 
 namespace tandem::tasks {
 
-// An input that names a file stands for its lines, "-" for those of standard input, any other one for itself.
-// A line without a text is empty and keeps its place. Throws UserError for files that cannot be read, for
-// what is no UTF-8, for an empty input, and for what looks like a path where there is no file.
+// Replaces an input that names a file by its lines, and "-" by the lines of standard input; other inputs are
+// texts. Empty lines keep their place. Throws UserError for unreadable files, invalid UTF-8, an empty input,
+// and for an input that looks like a missing path.
 std::vector<std::string> texts_of(const std::vector<std::string>& inputs);
 
-// All of it. Throws UserError for more than a corpus may have.
+// Reads all of it. Throws UserError beyond the maximum size of a corpus.
 std::string standard_input();
 
-// Whether an input that names no file was meant to be one: a single word that ends as files of texts and
-// tables do, or begins as paths do, or lies in a folder that exists.
+// Whether an input that names no file was probably meant as a path: a single word that ends like text and
+// table files, begins like a path, or names an existing folder.
 bool looks_like_path(const std::string& input);
 
 }  // namespace tandem::tasks

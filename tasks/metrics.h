@@ -1,4 +1,4 @@
-// Figures with names: what an evaluation says of a model.
+// Named metrics of an evaluation.
 #pragma once
 
 #include <string>
@@ -7,22 +7,22 @@
 
 namespace tandem::tasks {
 
-// Name and value, in the order to print: {"accuracy", 0.93}, {"loss", 0.21}.
+// Name and value, in the order of printing: {"accuracy", 0.93}, {"loss", 0.21}.
 using Metrics = std::vector<std::pair<std::string, double>>;
 
-// What a figure is.
+// Properties of a metric.
 struct MetricKind {
-  bool share = false;  // of 1: shown in percent
+  bool share = false;  // of 1; shown in percent
   bool greater_is_better = false;
   friend bool operator==(const MetricKind&, const MetricKind&) = default;
 };
-// By name, in the order that documents list them.
+// By name, in the order of the documentation.
 using MetricKinds = std::vector<std::pair<std::string, MetricKind>>;
 
-// That of `name`; of a figure that nothing is said of, a number of which less is better.
+// The kind of `name`; default: a plain number, lower is better.
 MetricKind kind_of(const MetricKinds& kinds, const std::string& name);
 
-// The value of `name`; throws UserError listing what there is.
+// The value of `name`; throws UserError listing the available ones.
 double metric(const Metrics& metrics, const std::string& name);
 
 }  // namespace tandem::tasks

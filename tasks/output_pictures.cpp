@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 std::vector<PictureJob> picture_jobs(const std::vector<std::string>& images, const std::string& out,
                                      const std::string& what, const FilesBeside& beside) {
   std::vector<PictureJob> jobs;
-  std::error_code unknown;  // told of by who writes
+  std::error_code unknown;  // the writer reports errors
   const bool into_file = fs::path(out).extension() == ".png" && !fs::is_directory(out, unknown);
   require(!into_file || images.size() == 1, "",
           "predict: --out {} is one file, for {} images; name a folder to write their {} to", out,

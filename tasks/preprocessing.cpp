@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// 0.3053 and not 0.30529999732971191, which is the same float.
+// 0.3053 instead of the equal float's 0.30529999732971191.
 double shortest(float value) { return std::stod(fmt::format("{}", value)); }
 
 Json number(double value) {
@@ -23,8 +23,8 @@ Json number(double value) {
   return whole ? Json(static_cast<std::int64_t>(value)) : Json(value);
 }
 
-// {"op": "resize", "size": [32, 32], "filter": "bilinear", "antialias": true}: a size has both extents, and
-// what is not given has its default.
+// {"op": "resize", "size": [32, 32], "filter": "bilinear", "antialias": true}: with both extents of a size,
+// and all defaults.
 Json json_of(const datasets::TransformSpec& spec) {
   Json step{{"op", spec.name}};
   for (const options::Key& key : datasets::transform_info(spec.name).schema.keys) {
@@ -46,7 +46,7 @@ Json json_of(const datasets::TransformSpec& spec) {
   return step;
 }
 
-// Of what reads image files; arrays are as they are.
+// For image files; arrays are unchanged.
 Json channels_of(const datasets::DatasetInfo& info, Index channels) {
   const bool files = info.dtype == DType::u8;
   if (files && channels == 3) return "RGB";

@@ -49,17 +49,17 @@ Tensor RecordReader::take_tensor() {
   return tensor;
 }
 
-void RecordReader::end() const { ensure(left_.empty(), kRecord, "{} bytes are left of it", left_.size()); }
+void RecordReader::end() const { ensure(left_.empty(), kRecord, "{} bytes are left", left_.size()); }
 
 std::size_t RecordReader::count_of(std::size_t size) {
   const auto count = take<std::size_t>();
-  ensure(count <= left_.size() / size, kRecord, "{} values of {} bytes, {} bytes are left of it", count, size,
+  ensure(count <= left_.size() / size, kRecord, "{} values of {} bytes, but {} bytes are left", count, size,
          left_.size());
   return count;
 }
 
 void RecordReader::copy(void* to, std::size_t size) {
-  ensure(size <= left_.size(), kRecord, "{} bytes are wanted, {} are left of it", size, left_.size());
+  ensure(size <= left_.size(), kRecord, "{} bytes requested, but {} are left", size, left_.size());
   if (size > 0) std::memcpy(to, left_.data(), size);
   left_ = left_.subspan(size);
 }

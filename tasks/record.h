@@ -1,5 +1,5 @@
-// Records: what processes of one program tell each other, as bytes. Values lie behind each other as they lie
-// in memory; whoever reads them knows what was written.
+// Records: byte messages between processes of one program. Values are concatenated as in memory; the reader
+// must know the types.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace tandem::tasks {
 
 using Record = std::vector<std::byte>;
 
-// A value whose bytes are all that it is.
+// Trivially copyable values without pointers.
 template <class T>
 concept Recordable = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T>;
 
@@ -33,7 +33,7 @@ class RecordWriter {
     return append(values.data(), values.size() * sizeof(T));
   }
   RecordWriter& put_text(std::string_view text);
-  // With its shape and dtype, from whatever device it lies on.
+  // With its shape and dtype, from any device.
   RecordWriter& put_tensor(const Tensor& tensor);
 
   Record record() && { return std::move(bytes_); }
@@ -44,10 +44,10 @@ class RecordWriter {
   Record bytes_;
 };
 
-// Reads in the order of writing. Every function throws InternalError where the record ends too early.
+// Reads in the order of writing. Every function throws InternalError when the record ends early.
 class RecordReader {
  public:
-  // The bytes are kept by reference.
+  // Keeps a reference to the bytes.
   explicit RecordReader(std::span<const std::byte> record) : left_(record) {}
 
   template <Recordable T>
@@ -69,7 +69,7 @@ class RecordReader {
   void end() const;
 
  private:
-  // How many values of `size` bytes come next.
+  // The number of following values of `size` bytes.
   std::size_t count_of(std::size_t size);
   void copy(void* to, std::size_t size);
 

@@ -36,13 +36,13 @@ std::vector<TaskRegistry::Entry> all_entries() {
 
 const TaskRegistry& families() {
   static const TaskRegistry all(
-      {.what = "task", .help = "what is learnt", .fallback = "classification", .discriminator = "task"},
+      {.what = "task", .help = "kind of task", .fallback = "classification", .discriminator = "task"},
       all_entries());
   return all;
 }
 
 void add_family(TaskRegistry::Entry entry) {
-  ensure(!added().asked_for, "task", "family {} is added after families were asked for", entry.name);
+  ensure(!added().asked_for, "task", "add_family(\"{}\") after the first use of families()", entry.name);
   added().entries.push_back(std::move(entry));
 }
 

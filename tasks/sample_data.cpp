@@ -22,7 +22,7 @@ namespace tandem::tasks {
 
 namespace {
 
-constexpr Index kLargestSide = 65536;  // what data.image_size may be
+constexpr Index kLargestSide = 65536;  // maximum of data.image_size
 
 std::vector<Index> extents_of(const Shape& shape) { return {shape.begin(), shape.end()}; }
 
@@ -123,8 +123,8 @@ std::vector<std::string> values_as_text(const std::vector<Index>& values) {
   return texts;
 }
 
-// Two empty lists where nothing is known that tells classes apart: names on one side may well be of other
-// values on the other one.
+// Returns empty lists if nothing identifies classes: names on only one side may belong to other values on the
+// other side.
 ClassLists class_lists(const datasets::DatasetInfo& theirs, const datasets::DatasetInfo& ours) {
   const bool named = !theirs.class_names.empty(), named_here = !ours.class_names.empty();
   if (named && named_here) return {theirs.class_names, ours.class_names};
@@ -148,7 +148,7 @@ std::optional<ReorderedData> SampleData::in_order_of(const Json& saved) const {
   const ClassLists classes = class_lists(then->info(), info());
   const auto order = datasets::class_order(classes.theirs, classes.ours);
   const bool whole = order && static_cast<Index>(order->size()) == info().classes;
-  if (!whole || (info().boxes() && order->front() != 0)) return std::nullopt;  // the background stays
+  if (!whole || (info().boxes() && order->front() != 0)) return std::nullopt;  // the background stays first
   const auto data = std::make_shared<SampleData>(*this);
   datasets::Splits& splits = data->splits_;
   for (datasets::DatasetPtr* split : {&splits.train, &splits.validation, &splits.test})

@@ -1,4 +1,4 @@
-// Options of data of numbered samples in a configuration, alike for every family of a labelled set.
+// Data options shared by all families with labelled samples.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// The splits of a data set as a run takes samples from them: which, in which order, how many at once.
+// Splits of a data set as a run samples them: selection, order and batches.
 #pragma once
 
 #include <memory>
@@ -15,20 +15,20 @@ namespace tandem::tasks {
 
 class SampleSplits {
  public:
-  // `seed` is the run's.
+  // `seed`: of the run.
   SampleSplits(std::shared_ptr<const SampleData> data, datasets::LoadingOptions loading, std::uint64_t seed)
       : data_(std::move(data)), loading_(loading), seed_(seed) {}
 
-  // Whether the first batches are all there is (data.overfit_batches).
+  // Whether the run trains on the first batches only (data.overfit_batches).
   bool is_overfit_run() const { return loading_.overfit_batches > 0; }
-  // The split that chooses the best epoch, see Task::validation_split.
+  // The split that selects the best epoch, see Task::validation_split.
   std::string validation_split() const {
     return is_overfit_run() ? "train" : data_->splits().validation ? "validation" : "test";
   }
-  // Throws InternalError when the data is only described, UserError when there is no such split.
+  // Throws InternalError when the data is only described, UserError for a missing split.
   datasets::DatasetPtr of(const std::string& split) const;
 
-  // What becomes of a sample of training by the configuration's transforms: of few, what does in evaluation.
+  // Pipeline of training samples with the configuration's transforms; in an overfit run that of evaluation.
   datasets::Pipeline training_pipeline(std::span<const datasets::TransformSpec> augment) const;
   // See Task.
   datasets::SourcePtr training_source(std::span<const datasets::TransformSpec> augment, Device device,
@@ -39,7 +39,7 @@ class SampleSplits {
   std::string text_of(const datasets::Source& training, std::string_view samples) const;
 
  private:
-  // Of few samples nothing is drawn at random.
+  // Drops random transforms in an overfit run.
   std::vector<datasets::TransformSpec> kept(std::span<const datasets::TransformSpec> augment) const;
 
   std::shared_ptr<const SampleData> data_;

@@ -1,4 +1,4 @@
-// Common parts of tasks whose one model takes the images of numbered samples and gives something for each.
+// Base of tasks whose single model maps images of numbered samples to one result each.
 #pragma once
 
 #include <map>
@@ -15,7 +15,7 @@ namespace tandem::tasks {
 
 class SampleTask : public Task {
  public:
-  // `augment` are the configuration's transforms. Whoever derives sets `model_`.
+  // `augment`: the configuration's transforms. Derived classes set `model_`.
   SampleTask(std::shared_ptr<const SampleData> data, std::vector<datasets::TransformSpec> augment,
              const Context& context);
 
@@ -33,9 +33,9 @@ class SampleTask : public Task {
  protected:
   // See datasets::SampleOptions::weigh.
   virtual datasets::BatchWeight batch_weight() const { return {}; }
-  // The model's of "image"; then `context.ready` is told.
+  // The model's output for "image"; then calls `context.ready`.
   Tensor output(const datasets::Batch& batch, const LossContext& context);
-  // SampleSplits::text_of, and of how many classes.
+  // SampleSplits::text_of, and the number of classes.
   std::string text_of_classes(std::string_view samples) const;
 
   const std::shared_ptr<const SampleData> data_;

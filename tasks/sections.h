@@ -1,4 +1,4 @@
-// Keys that families describe alike, in sections that the loop has keys in, too.
+// Common keys of families, in sections that also have keys of the training loop.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace tandem::tasks {
 
-// "checkpoint" of a family that says FamilyOptions::metrics(): by which of them it chooses the best epoch,
-// the first unless a configuration names another.
+// "checkpoint" of a family with FamilyOptions::metrics(): the metric that selects the best epoch; default:
+// the first.
 template <class FamilyOptions>
 struct Checkpoint {
   std::string best = FamilyOptions::metrics().front().first;
@@ -22,9 +22,8 @@ struct Checkpoint {
       for (const auto& [name, kind] : FamilyOptions::metrics()) names.push_back(name);
       return options::Describe<Checkpoint>().key(
           "best", &Checkpoint::best,
-          "by what `best` is chosen: on the validation split (data.validation_size), or where there is "
-          "none on the "
-          "test split, which makes that figure optimistic",
+          "metric that selects `best`: on the validation split (data.validation_size), or without one on the "
+          "test split, which makes the test metric optimistic",
           {.choices = std::move(names)});
     }();
     return schema;

@@ -7,7 +7,7 @@ namespace tandem::tasks {
 std::string text_of_skipped(const std::string& reason) { return "sample skipped: " + reason; }
 
 std::string text_of_skipped(std::size_t count) {
-  return fmt::format("{} could not be read; the next ones took their places (data.skip_bad_samples)",
+  return fmt::format("{} could not be read and were replaced by the next ones (data.skip_bad_samples)",
                      count == 1 ? "one sample" : fmt::format("{} samples", count));
 }
 

@@ -1,5 +1,4 @@
-// Samples that could not be read and were replaced (data.skip_bad_samples): reported from any thread, told by
-// one.
+// Unreadable samples that were replaced (data.skip_bad_samples): reported by any thread, printed by one.
 #pragma once
 
 #include <functional>
@@ -37,11 +36,11 @@ class SkippedSamples {
   std::size_t count_ = 0;
 };
 
-// To stderr: what a command that is no run tells of one, and of all of them; nothing when there are none.
+// Prints one, or a summary of all, to stderr for commands other than runs; nothing if there are none.
 void warn_of_skipped(const std::string& reason);
 void warn_of_skipped(SkippedSamples& skipped);
 
-// "sample skipped: [cats/3.png] truncated…", and the sentence at the end.
+// "sample skipped: [cats/3.png] truncated…", and the closing summary.
 std::string text_of_skipped(const std::string& reason);
 std::string text_of_skipped(std::size_t count);
 

@@ -1,8 +1,8 @@
-// Task: one family of models whole, from its data to its predictions. The loop, the studies and the commands
-// work through this interface and know of no family what its batches hold.
+// Task: the interface of a task family, from its data to its predictions. The training loop, the studies and
+// the commands use only this interface and are independent of the contents of batches.
 //
-// Data is separate from the task that learns from it: it is opened before a model of its sizes can be made,
-// and models are looked at that have none (a description in a file of weights is enough).
+// Data is separate from the task: it is opened before the model, whose sizes depend on it, and models can be
+// inspected without it (a description in a weights file suffices).
 #pragma once
 
 #include <functional>
@@ -30,47 +30,47 @@ namespace tandem::tasks {
 
 using Json = nlohmann::ordered_json;
 
-// Told where the outputs are there and the loss begins, for those who time it; may be empty.
+// Called after the outputs and before the loss, for timing; may be empty.
 using OutputsReady = std::function<void()>;
 
-// What a family knows of its data: opened, or described only.
+// Data of a family: opened, or only described.
 class Data;
 using DataPtr = std::shared_ptr<const Data>;
 
-// The same data with other numbers for its classes.
+// The same data with renumbered classes.
 struct ReorderedData {
   DataPtr data;
-  std::string note;  // what to tell of it, one line
+  std::string note;  // note for the user, one line
 };
 
 class Data {
  public:
   virtual ~Data() = default;
-  // What is saved with weights, from which the family recalls it.
+  // Description saved with weights; the family's recall() reads it.
   virtual Json description() const = 0;
-  // Samples of the training split; 0: not known.
+  // Samples of the training split; 0: unknown.
   virtual Index training_samples() const = 0;
-  // Throws UserError naming `weights` when they were made for data that these cannot stand for.
+  // Throws UserError naming `weights` when their data is incompatible with this data.
   virtual void require_like(const Json& saved, const std::string& weights) const = 0;
-  // With its classes in the order that `saved` has them in, where they are the same ones in another order;
-  // nothing otherwise. Throws UserError for a description that is not of this family.
+  // This data with the class order of `saved`, if both have the same classes in different order; else empty.
+  // Throws UserError for a description of another family.
   virtual std::optional<ReorderedData> in_order_of(const Json& saved) const {
     (void)saved;
     return std::nullopt;
   }
-  // Reads every sample that opening has not read, and tells `bad`, one at a time, why of each that cannot be.
+  // Reads every sample not yet read, and calls `bad` with the reason for each unreadable one, one at a time.
   virtual void read_all(const std::function<void(const std::string&)>& bad) const { (void)bad; }
 };
 
-// A file that an evaluation leaves beside the run's metrics. PNG images are shown in the report and in
-// TensorBoard, too.
+// A file that an evaluation saves beside the run's metrics. PNG images also appear in the report and in
+// TensorBoard.
 struct Artifact {
-  std::string file;  // within the run directory
+  std::string file;  // path within the run directory
   std::string contents;
-  bool kept = false;  // one for each evaluation, the epoch before the extension; else only the newest
+  bool kept = false;  // keep one per evaluation, with the epoch before the extension; else only the newest
 };
 
-// Gathers figures over the batches of one pass; every sample weighs the same, whatever its batch.
+// Accumulates metrics over the batches of one pass; every sample has the same weight in any batch.
 //
 // A pass can be distributed: each process has an evaluation made alike, each batch goes through the model in
 // one process, and one process accumulates the records of all. Metrics and files are bit-identical to those
@@ -78,8 +78,8 @@ struct Artifact {
 class Evaluation {
  public:
   virtual ~Evaluation() = default;
-  // Runs the model on the batch, in the mode and the precision that are active, and X  // it. Depends on the
-  // batch alone, Batch::first included, and on what was carried; nothing is counted.
+  // Runs the model on the batch, in the active mode and precision, and returns the batch's record. Depends
+  // only on the batch, including Batch::first, and on the carried state; accumulates nothing.
   virtual Record forward(const datasets::Batch& batch) = 0;
   // Adds the record of a batch, of this process or another. Called for all batches of the pass in their
   // order; runs no model. Throws InternalError for an incomplete record, after which there are no metrics.
@@ -91,141 +91,138 @@ class Evaluation {
   // Advances the carried state past a batch of another process.
   virtual void skip(const datasets::Batch&) {}
 
-  // All below describe the accumulated records and run no model.
+  // The functions below describe the accumulated records and run no model.
   virtual Metrics metrics() const = 0;
-  // More than figures, where asked for: as members of an object, and as files.
+  // Details besides metrics, if requested: as members of an object, and as files.
   virtual Json details() const;
   virtual std::vector<Artifact> artifacts() const { return {}; }
-  // Nothing where classes have no figures of their own.
+  // Empty if classes have no metrics of their own.
   virtual std::optional<Breakdown> breakdown() const { return std::nullopt; }
 };
 
-// What a module takes and is called, for summaries and exports.
+// Input and names of a module, for summaries and exports.
 struct Signature {
   nn::Module* module = nullptr;
-  Shape sample;  // of its input, without the batch
+  Shape sample;  // shape of its input, without the batch
   DType dtype = DType::f32;
-  int batch_axis = 0;  // of its input: where the batch is
-  std::string path{};  // of the module below the root; of the root itself, none
-  // Their names in exports; empty: those of a classifier.
+  int batch_axis = 0;  // batch axis of its input
+  std::string path{};  // of the module below the root; empty for the root
+  // Names in exports; empty: those of a classifier.
   std::string input{};
   std::vector<std::string> outputs{};
-  // What is exported as a graph; empty: the module's own call.
+  // Exported graph; empty: the module's own call.
   nn::Forward graph{};
-  // What a graph can do with its outputs, where asked for.
+  // Suppression that a graph can apply to its outputs, on request.
   std::optional<nn::Suppression> suppression{};
-  // Why it is no graph that another program could run, such as an ONNX file; empty: it is one.
+  // Reason why it cannot be exported as a graph (e.g. ONNX); empty: it can.
   std::string no_graph{};
 };
 
-// What one optimizer of a phase trains.
+// Parameters trained by one optimizer of a phase.
 struct Share {
-  std::string optimizer;  // its name, by which the configuration gives its options
+  std::string optimizer;  // name; the configuration gives options by it
   nn::Module* trained = nullptr;
 };
 
-// Part of an iteration that ends in an update of its own: the whole of it for most tasks, a network's turn
-// where two learn against each other.
+// Part of an iteration with its own update: the whole iteration for most tasks, one network's turn in
+// adversarial training.
 struct Phase {
   std::string name;
   nn::Module* trained = nullptr;
-  // They add up. Each may have a loss scale of its own, and is computed by itself then.
+  // Losses are summed. With ScalerScope::loss each has its own scale and backward.
   int losses = 1;
-  // Who trains which part of it; empty: one optimizer of the phase's name, all of it.
+  // Optimizers and their parameters; empty: one optimizer with the phase's name for all parameters.
   std::vector<Share> shares{};
 };
 
-// Which loss is asked for, and what passes from one micro-batch to the next.
+// The requested loss, and the carried state.
 struct LossContext {
   std::size_t phase = 0;
-  int loss = 0;                   // of the phase's
-  CarriedState* carry = nullptr;  // absent: the stream begins here, and nobody asks for what comes after
+  int loss = 0;                   // index within the phase
+  CarriedState* carry = nullptr;  // absent: the stream begins here, and its state is not needed afterwards
   OutputsReady ready{};
 
-  // As CarriedState has them.
+  // See CarriedState.
   Tensor carried(std::string_view name) const { return carry ? carry->find(name) : Tensor(); }
   void set_carried(std::string_view name, const Tensor& value) const {
     if (carry) carry->set(name, value.detach());
   }
 };
 
-// What `tandem predict` was asked for. What a task takes no notice of it lists nowhere, see predict_options.
+// Options of `tandem predict`. Tasks declare the options they use in predict_options().
 struct PredictRequest {
   std::vector<std::string> inputs;  // files and folders
-  std::optional<std::int64_t> top;  // answers for each input, or the likeliest to choose among
+  std::optional<std::int64_t> top;  // results per input, or tokens to sample from
   bool logits = false;
   bool json = false;
   std::string out;                    // the file or folder to write
-  std::optional<std::int64_t> count;  // how many to make up
-  std::optional<std::int64_t> seed;   // of what is made up
-  std::optional<std::string> prompt;  // what is gone on from
-  std::optional<double> temperature;  // of a choice by chance; 0: always the likeliest
-  std::optional<double> threshold;    // the least score of what is shown
-  std::optional<std::string> stop;    // a text that ends what is made up
+  std::optional<std::int64_t> count;  // number of samples or tokens to generate
+  std::optional<std::int64_t> seed;   // of generation
+  std::optional<std::string> prompt;  // beginning of a generated text
+  std::optional<double> temperature;  // of sampling; 0: always the most likely
+  std::optional<double> threshold;    // minimum score of shown results
+  std::optional<std::string> stop;    // text that ends generation
 };
 
-// The mean that the loss of a batch is, over its:
+// Weight of a batch's mean loss:
 enum class PartCounts : std::uint8_t {
   samples,
-  weight,   // Batch::weight, which its source knows
-  measured  // Task::measured_weight, which takes a look at the batch
+  weight,   // Batch::weight, from its source
+  measured  // Task::measured_weight, computed from the batch
 };
 
 class Task {
  public:
   virtual ~Task() = default;
 
-  // All that is trained and saved, below one root.
+  // All trained and saved modules, below one root.
   virtual nn::Module& model() = 0;
   virtual DataPtr data() const = 0;
-  // In the order of a step. One, named "train", unless overridden.
+  // In the order of a step. Default: one, named "train".
   virtual std::vector<Phase> phases() { return {{"train", &model()}}; }
 
-  // A loss of a micro-batch: an f32 scalar, the mean over the batch. The same random numbers are drawn by
-  // every phase of an iteration that draws them in the same order.
+  // A loss of a micro-batch: an f32 scalar, the mean over the batch. Phases of an iteration that draw random
+  // numbers in the same order draw the same ones.
   virtual Tensor loss(const datasets::Batch& batch, const LossContext& context = {}) = 0;
-  // The share of a micro-batch in a step of several, and of a shard in its batch.
+  // Weight of a micro-batch in a step of several, and of a shard in its batch.
   virtual PartCounts part_counts() const { return PartCounts::samples; }
-  // With PartCounts::measured, without waiting for a device. Throws InternalError otherwise.
+  // For PartCounts::measured, without synchronisation. Throws InternalError otherwise.
   virtual optim::PartWeight measured_weight(const datasets::Batch& batch) const;
-  // Of what Batch::samples is the number, for rates: "images", "words".
+  // Unit of Batch::samples, for rates: "images", "words".
   virtual std::string samples_are() const { return "items"; }
 
-  // Batches to train on, shuffled and augmented as the configuration says, and those of a split ("train",
-  // "validation", "test") as evaluation takes them. Batches of training have `batch_size` samples where that
-  // is not 0, and no smaller ones come last then. Throws InternalError when the data is only described,
-  // UserError when there is no such split.
+  // Training batches, shuffled and augmented by the configuration, and batches of a split ("train",
+  // "validation", "test") for evaluation. A non-zero `batch_size` replaces the configured one and drops a
+  // smaller last batch. Throws InternalError when the data is only described, UserError for a missing split.
   virtual datasets::SourcePtr training_source(Device device, Index batch_size = 0) const = 0;
   virtual datasets::SourcePtr evaluation_source(const std::string& split, Device device) const = 0;
-  // The split that chooses the best epoch: "validation" where there is one, else "test"; "train" where a run
-  // is meant to overfit.
+  // The split that selects the best epoch: "validation" if present, else "test"; "train" in an overfit run.
   virtual std::string validation_split() const = 0;
-  // Fields as training gets them, of samples that were made up from a seed, or with `device` shapes of
-  // nothing.
+  // A batch of training fields, generated from a seed, or without values if `device` is `shapes`.
   virtual datasets::Batch synthetic_batch(Index samples, std::uint64_t seed, Device device) const = 0;
 
-  // Throws UserError for details that this data cannot have.
+  // Throws UserError for details that this data does not support.
   virtual std::unique_ptr<Evaluation> evaluation(bool details = false) = 0;
-  // Figures of the family that an evaluation of the split does not define, each with the reason.
+  // Metrics of the family that are undefined on the split, with reasons.
   virtual std::map<std::string, std::string> undefined_figures(const std::string& split) const {
     (void)split;
     return {};
   }
-  // Whether a run leaves the details of its last evaluation.
+  // Whether a run saves the details of its last evaluation.
   virtual bool keeps_details() const { return false; }
 
-  // A line on the data and one on a batch, for `train --dry-run`.
+  // One line about the data and one about a batch, for `train --dry-run`.
   virtual std::string text_of(const datasets::Batch& batch) const = 0;
   virtual std::string text_of_data() const = 0;
-  // What a run says of the data besides, a line each.
+  // Further notes about the data in a run's output, one line each.
   virtual std::vector<std::string> notes_of_data() const { return {}; }
-  // The modules that can be called on one input, the one that is exported first.
+  // Modules with a single input; the first is exported.
   virtual std::vector<Signature> signatures() = 0;
-  // What a program must know that runs the exported module: keys and texts of its metadata.
+  // Metadata for programs that run the exported module: keys and texts.
   virtual std::map<std::string, std::string> export_metadata() const { return {}; }
-  // The options of `tandem predict` that mean something here, by their names on the command line ("--top").
+  // Options of `tandem predict` that this task uses, by their command-line names ("--top").
   virtual std::vector<std::string> predict_options() const = 0;
-  // Prints or writes what the model says of the inputs. The model lies on `device`, in evaluation mode.
+  // Prints or writes the model's results for the inputs. The model is on `device`, in evaluation mode.
   virtual void predict(const PredictRequest& request, Device device) = 0;
 };
 

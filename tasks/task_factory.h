@@ -1,4 +1,4 @@
-// Common parts of the families' recipes: see docs/add-a-task.md.
+// Shared parts of the families' factories: see docs/add-a-task.md.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace tandem::tasks {
 
-// The recipe of a TaskT, which is constructed from an OptionsT, a Context and a DataT: what is left to say is
-// how the data is opened and described. OptionsT has static schema() and metrics(), DataT a static recall().
+// The factory of a TaskT, which is constructed from an OptionsT, a Context and a DataT; subclasses open and
+// describe the data. OptionsT has static schema() and metrics(), DataT a static recall().
 template <class TaskT, class OptionsT, class DataT>
 class TaskFactoryOf : public TaskFactory {
  public:
@@ -33,7 +33,7 @@ class TaskFactoryOf : public TaskFactory {
   Context context_;
 };
 
-// The family whose recipe is a RecipeT, derived from TaskFactoryOf.
+// The family with the factory RecipeT, derived from TaskFactoryOf.
 template <class RecipeT>
 TaskRegistry::Entry family_of(std::string name, std::string help) {
   using Options = typename RecipeT::Options;

@@ -1,5 +1,4 @@
-// Vocabularies of data: the names that its numbers stand for, in the order in which a model's tables have
-// rows for them (models/word_tables.h).
+// Vocabularies of data: names of its ids, in the row order of a model's tables (models/word_tables.h).
 #pragma once
 
 #include <string>
@@ -8,12 +7,12 @@
 namespace tandem::tasks {
 
 struct NamedVocabulary {
-  std::string what;   // of messages: "words", "source pieces", "classes"
-  std::string codec;  // how a text becomes these; vocabularies of another codec have no word in common
+  std::string what;   // for messages: "words", "source pieces", "classes"
+  std::string codec;  // codec of texts; vocabularies of different codecs share no words
   std::vector<std::string> words;
 };
 
-// A base of data beside Data.
+// Base class beside Data.
 class HasVocabularies {
  public:
   virtual ~HasVocabularies() = default;

@@ -1,4 +1,4 @@
-// The answer of a classifier for one input, as `tandem predict` prints it.
+// Printed answer of a classifier for one input of `tandem predict`.
 #pragma once
 
 #include <span>
@@ -9,9 +9,9 @@
 
 namespace tandem::tasks {
 
-// The likeliest `request.top` classes, or the first, by probabilities, or by logits where the request asks
-// for those: a line, or with `json` an object with "input", what `more` has, and "predictions". Classes
-// without a name are numbers. A value that is no number comes last, as null in JSON.
+// Prints the most likely class, or `request.top` of them, with probabilities, or with logits if requested: as
+// a line, or with `json` as an object with "input", the members of `more`, and "predictions". Unnamed classes
+// are numbers. NaN comes last, as null in JSON.
 void print_answer(const std::string& input, std::span<const float> values,
                   const std::vector<std::string>& class_names, const PredictRequest& request);
 void print_answer(const std::string& input, const Json& more, std::span<const float> values,

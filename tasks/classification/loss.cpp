@@ -8,7 +8,7 @@ namespace tandem::tasks {
 
 Tensor ClassificationLoss::operator()(const Tensor& output, const datasets::Batch& batch) const {
   require(output.rank() == 2 && output.size(1) == classes_, "model",
-          "a classifier gives [batch, {}] scores, this one gives {}", classes_, to_string(output.shape()));
+          "a classifier must return [batch, {}] scores, got {}", classes_, to_string(output.shape()));
   return compute(output, batch["label"], batch.find("soft_label"));
 }
 
@@ -16,9 +16,7 @@ namespace {
 
 using Entry = ClassificationLosses::Entry;
 
-// ---- Cross-entropy
-
-// The share of each part of a step: of a micro-batch, a shard, a rank.
+// Weight of a part of a step: of a micro-batch, a shard, a rank.
 enum class BatchCounts : std::uint8_t { samples, class_weights };
 
 struct CrossEntropyOptions {
@@ -61,10 +59,8 @@ class CrossEntropyLoss final : public ClassificationLoss {
   }
 
   CrossEntropyOptions options_;
-  mutable Tensor class_weights_;  // [classes] or absent; where the scores were last
+  mutable Tensor class_weights_;  // [classes] or absent; on the device of the last scores
 };
-
-// ---- Losses of each score by itself
 
 template <class Options>
 class ElementwiseLoss final : public ClassificationLoss {
@@ -111,16 +107,16 @@ namespace {
 
 Entry cross_entropy_entry() {
   return ClassificationLosses::entry<CrossEntropyOptions>(
-      "cross_entropy", "of softmax, against a class or shares of classes",
+      "cross_entropy", "cross-entropy of the softmax with classes or class probabilities",
       options::Describe<CrossEntropyOptions>()
           .key("label_smoothing", &CrossEntropyOptions::label_smoothing,
-               "share of the target spread over all classes", {.min = 0.0, .max = 1.0, .open_max = true})
+               "share of the target distributed over all classes", {.min = 0.0, .max = 1.0, .open_max = true})
           .key("class_weights", &CrossEntropyOptions::class_weights,
-               "one weight a class; in the order of init_from's weights, where that is another one",
+               "one weight per class; in the class order of init_from's weights if it differs",
                {.min = 0.0, .max = 1e6})
           .key("batch_weight", &CrossEntropyOptions::batch_weight,
                "weight of each micro-batch, shard and rank in a step of several: its samples, or the sum of "
-               "their class weights, which gives the mean of one batch")
+               "their class weights, as in the mean over one batch")
           .rule("batch_weight", "needs loss.class_weights",
                 [](const CrossEntropyOptions& o) {
                   return o.batch_weight == BatchCounts::samples || o.class_weights.has_value();
@@ -137,22 +133,21 @@ const ClassificationLosses& classification_losses() {
       {.what = "loss", .help = "the loss of a batch", .fallback = "cross_entropy"},
       {cross_entropy_entry(),
        elementwise_entry<FocalOptions>(
-           "focal", "binary cross-entropy that plays down what is easy (Lin et al. 2017)",
+           "focal", "focal loss: binary cross-entropy that down-weights easy samples (Lin et al. 2017)",
            options::Describe<FocalOptions>()
                .key("alpha", &FocalOptions::alpha, "weight of the target class; -1: none",
                     {.min = -1.0, .max = 1.0})
-               .key("gamma", &FocalOptions::gamma, "exponent that plays down easy samples",
+               .key("gamma", &FocalOptions::gamma, "exponent that down-weights easy samples",
                     {.min = 0.0, .max = 100.0}),
            [](const FocalOptions& o, const Tensor& output, const Tensor& targets) {
              return focal_loss(output, targets, o.alpha, o.gamma);
            }),
        elementwise_entry<BinaryOptions>(
-           "bce_with_logits", "binary cross-entropy of each class by itself",
-           options::Describe<BinaryOptions>(),
+           "bce_with_logits", "binary cross-entropy of each class", options::Describe<BinaryOptions>(),
            [](const BinaryOptions&, const Tensor& output, const Tensor& targets) {
              return bce_with_logits(output, targets);
            }),
-       elementwise_entry<SquaredOptions>("mse", "squared distance of the scores from 0 and 1",
+       elementwise_entry<SquaredOptions>("mse", "mean squared error of the scores against 0 and 1",
                                          options::Describe<SquaredOptions>(),
                                          [](const SquaredOptions&, const Tensor& output,
                                             const Tensor& targets) { return mse_loss(output, targets); })});

@@ -1,4 +1,4 @@
-// The losses of a classifier.
+// Losses of classifiers.
 #pragma once
 
 #include <memory>
@@ -17,11 +17,11 @@ class ClassificationLoss {
   virtual ~ClassificationLoss() = default;
 
   // An f32 scalar, the mean over the batch. output [N,classes]; targets are the batch's labels, or its soft
-  // labels where samples were mixed.
+  // labels if samples were mixed.
   Tensor operator()(const Tensor& output, const datasets::Batch& batch) const;
-  // What the loss of a batch counts in a mean over several; absent: its samples.
+  // The weight of a batch's loss in a mean over several; absent: its samples.
   virtual datasets::BatchWeight batch_weight() const { return {}; }
-  // What a label counts in the mean loss.
+  // The weight of a label in the mean loss.
   virtual double weight_of(std::int64_t /*label*/) const { return 1.0; }
 
   Index classes() const { return classes_; }
@@ -36,8 +36,7 @@ class ClassificationLoss {
 
 using ClassificationLosses = options::Registry<std::unique_ptr<ClassificationLoss>(Index classes)>;
 
-// Without a name it is cross_entropy. Making one throws UserError unless there are as many class weights as
-// classes.
+// Default: cross_entropy. Construction throws UserError unless there are as many class weights as classes.
 const ClassificationLosses& classification_losses();
 
 }  // namespace tandem::tasks

@@ -17,11 +17,11 @@ const MetricKinds& ClassificationOptions::metrics() {
 
 options::Schema ClassificationOptions::schema() {
   return options::Describe<ClassificationOptions>()
-      .key("model", &ClassificationOptions::model, "the network", {.required = true})
-      .key("data", &ClassificationOptions::data, "what to train on", {.required = true})
+      .key("model", &ClassificationOptions::model, "the model", {.required = true})
+      .key("data", &ClassificationOptions::data, "training data", {.required = true})
       .key("loss", &ClassificationOptions::loss, "the loss")
       .key("eval", &ClassificationOptions::eval, "evaluation during training")
-      .key("checkpoint", &ClassificationOptions::checkpoint, "what is saved, and when");
+      .key("checkpoint", &ClassificationOptions::checkpoint, "checkpoints");
 }
 
 }  // namespace tandem::tasks

@@ -1,4 +1,4 @@
-// Options of a classifier in a configuration.
+// Options of a classification task.
 #pragma once
 
 #include <string>
@@ -24,7 +24,7 @@ struct ClassificationOptions {
   Evaluation eval;
   Checkpoint<ClassificationOptions> checkpoint;
   static options::Schema schema();
-  // What evaluations say.
+  // Metrics of evaluations.
   static const MetricKinds& metrics();
 };
 

@@ -26,7 +26,7 @@ struct Input {
   Tensor image;      // as the data set's samples
 };
 
-// An array with its channels last, where the run's data has them first.
+// Moves the channels of an array to the end if the run's data has them first.
 Tensor in_layout(Tensor array, const Shape& sample, datasets::Layout layout) {
   if (layout != datasets::Layout::nchw || sample.rank() != 3) return array;
   if (array.shape() == Shape{sample[2], sample[0], sample[1]})
@@ -34,7 +34,7 @@ Tensor in_layout(Tensor array, const Shape& sample, datasets::Layout layout) {
   return datasets::channels_last(array, layout, "");
 }
 
-// The samples of an array: one when it has the rank of a sample, else one for each of its rows.
+// The samples of an array: one if it has the rank of a sample, else one per row.
 std::vector<Input> inputs_of_array(const std::string& path, const datasets::DatasetInfo& info,
                                    datasets::Layout layout) {
   const auto reader = datasets::open_file(path);
@@ -61,7 +61,7 @@ std::vector<Input> inputs_of_array(const std::string& path, const datasets::Data
   return inputs;
 }
 
-// How inputs are read.
+// Reader of the inputs.
 struct Reading {
   datasets::Layout layout;
   datasets::ImageReading images;
@@ -73,19 +73,19 @@ std::vector<Input> inputs_of(const std::string& path, const datasets::DatasetInf
   require(datasets::is_image_file(path), "",
           "{}: not an image; expected .jpg, .jpeg, .png, .npy, or a folder of images", path);
   require(info.dtype == DType::u8 && info.sample_shape.rank() == 3, "",
-          "{}: the model was trained on {} of shape {}, not on images; give it .npy files", path,
+          "{}: the model was trained on {} of shape {}, not on images; pass .npy files", path,
           name_of(info.dtype), to_string(info.sample_shape));
   return {{path, datasets::read_image(path, static_cast<int>(info.sample_shape[2]), reading.images)}};
 }
 
-// Brings samples to what the model takes; images may have any size.
+// Prepares samples for the model; images may have any size.
 datasets::Pipeline pipeline_for(const SampleData& data, const std::vector<datasets::TransformSpec>& augment) {
   datasets::DatasetInfo any = data.info();
   if (datasets::are_images(any)) any.sample_shape = {0, 0, any.sample_shape[2]};
   return datasets::Pipeline(any, datasets::preparation(data.info(), data.image_size(), augment));
 }
 
-// Classifies inputs a batch at a time, and prints what they are.
+// Classifies inputs batch by batch, and prints the results.
 class Predictor {
  public:
   Predictor(nn::Module& model, const datasets::Pipeline& pipeline, const datasets::DatasetInfo& info,

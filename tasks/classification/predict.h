@@ -1,4 +1,4 @@
-// Prints the classes of samples in files.
+// Prediction of the classes of samples in files.
 #pragma once
 
 #include "tasks/classification/options.h"
@@ -6,7 +6,7 @@
 
 namespace tandem::tasks {
 
-// The model lies on `device`, in evaluation mode. Throws UserError naming the file that cannot be taken.
+// The model must be on `device`, in evaluation mode. Throws UserError naming a file that cannot be used.
 void print_predictions(nn::Module& model, const SampleData& data, const ClassificationOptions::Data& options,
                        const PredictRequest& request, Device device);
 

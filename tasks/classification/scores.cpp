@@ -87,11 +87,11 @@ Metrics ClassificationScores::metrics() const {
 
 std::map<std::string, std::string> ClassificationScores::undefined_figures(Index classes) {
   if (classes > kTop) return {};
-  return {{"top5", fmt::format("there are {} classes, and it is of more than {}", classes, kTop)}};
+  return {{"top5", fmt::format("there are {} classes; it needs more than {}", classes, kTop)}};
 }
 
-// Of equal scores the lower class comes first. A score that is no number ranks above the label's, so that
-// it never makes a sample count as right.
+// On ties the lower class comes first. NaN scores rank above the label's, so they never make a sample
+// correct.
 std::int64_t ClassificationScores::count(const float* scores, std::int64_t label, Counts& counts) const {
   const Index classes = loss_of_.classes();
   const float own = scores[label];

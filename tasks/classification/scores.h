@@ -1,4 +1,4 @@
-// Figures of a classifier's scores: accuracy, top-5, the mean loss, confusions.
+// Metrics of a classifier's scores: accuracy, top-5, mean loss, confusion matrix.
 #pragma once
 
 #include <cstdint>
@@ -13,40 +13,39 @@
 
 namespace tandem::tasks {
 
-// Gathers figures over batches; every sample weighs the same, whatever its batch.
+// Accumulates metrics over batches; every sample has the same weight in any batch.
 class ClassificationScores {
  public:
   // `loss` is kept by reference. Throws UserError when there are too many classes for a confusion matrix.
   ClassificationScores(const ClassificationLoss& loss, bool confusion);
 
-  // What `take` needs of a batch: its samples, how many are right and how many are among the first five, its
-  // loss and its weight; the class of each and the one that it is taken for.
+  // The record of a batch for `take`: its samples, the numbers that are correct and in the top five, its loss
+  // and weight; the true and the predicted class of each sample.
   Record measure(const Tensor& output, const datasets::Batch& batch) const;
   void take(std::span<const std::byte> record);
   void add(const Tensor& output, const datasets::Batch& batch) { take(measure(output, batch)); }
   // accuracy, top5 with more than five classes, loss.
   Metrics metrics() const;
-  // As Task::undefined_figures, of so many classes.
+  // As Task::undefined_figures, for so many classes.
   static std::map<std::string, std::string> undefined_figures(Index classes);
-  // precision, recall and F1 of each class, and its samples; `class_names` where there are none are numbers.
-  // Precision of a class that nothing is taken for, recall of one without samples, and F1 of one without
-  // either are none.
+  // Precision, recall and F1 of each class, and its samples; missing `class_names` are numbers. Undefined:
+  // precision of a class that is never predicted, recall of one without samples, and F1 of one without
+  // either.
   Breakdown breakdown(const std::vector<std::string>& class_names) const;
-  // Absent unless asked for.
+  // Absent unless requested.
   const metrics::ConfusionMatrix* confusion() const { return confusion_.classes > 0 ? &confusion_ : nullptr; }
 
  private:
-  // Of a batch.
+  // Counts of a batch.
   struct Counts {
     std::int64_t samples = 0, first = 0, among_top = 0;
-    double loss = 0.0, weight = 0.0;  // the mean, and what it counts
+    double loss = 0.0, weight = 0.0;  // mean loss and its weight
   };
-  // Of the samples of a class, or those that are taken for it.
+  // Samples of a class, or predicted as it.
   struct ClassCounts {
     std::int64_t samples = 0, taken = 0, right = 0;
   };
-  // Counts a sample; gives the class that it is taken for, the label where it counts as right and no other
-  // time.
+  // Counts a sample; returns its predicted class, which is the label only if it counts as correct.
   std::int64_t count(const float* scores, std::int64_t label, Counts& counts) const;
 
   const ClassificationLoss& loss_of_;

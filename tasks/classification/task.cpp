@@ -21,8 +21,8 @@ namespace {
 
 Index classes_of(nn::Module& model, const datasets::Pipeline& pipeline) {
   const Shape output = models::output_shape(model, pipeline.output_shape(), pipeline.output_dtype());
-  require(output.rank() == 1, "model",
-          "a classifier gives one score a class for each sample, this one gives {}", to_string(output));
+  require(output.rank() == 1, "model", "a classifier must return one score per class for each sample, got {}",
+          to_string(output));
   return output[0];
 }
 

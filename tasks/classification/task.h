@@ -1,4 +1,4 @@
-// The task of a classifier: see family.h.
+// Classification task: see family.h.
 #pragma once
 
 #include "tasks/classification/options.h"
@@ -9,7 +9,8 @@ namespace tandem::tasks {
 
 class Classification final : public SampleTask {
  public:
-  // Throws UserError when the model does not fit the data, options::OptionError when not its own options.
+  // Throws UserError when the model does not fit the data, options::OptionError for options that do not fit
+  // each other.
   Classification(const ClassificationOptions& options, const Context& context,
                  std::shared_ptr<const SampleData> data);
 

@@ -51,8 +51,8 @@ void write_caption(const Tensor& image, Index top, Index left, Index factor, std
                    const datasets::Colour& ground) {
   const Index height = image.size(0), width = image.size(1);
   std::uint8_t* const pixels = image.data<std::uint8_t>();
-  const bool dark = 3 * ground[0] + 6 * ground[1] + ground[2] < 1280;  // by its luminance
-  // A rim of one pixel around the letters.
+  const bool dark = 3 * ground[0] + 6 * ground[1] + ground[2] < 1280;  // by luminance
+  // One pixel of margin around the letters.
   const Index rows = (kLetterHeight + 2) * factor,
               columns = (static_cast<Index>(text.size()) * kLetterPitch + 1) * factor;
   for (Index y = std::max<Index>(0, -top); y < rows && top + y < height; ++y) {

@@ -29,7 +29,7 @@ models::UnitBox box_of(const datasets::BoxObject& object, const datasets::BoxIma
           static_cast<float>(box.x2 / width), static_cast<float>(box.y2 / height)};
 }
 
-// The boxes of an image as match_boxes takes them, a class each; slivers without an area in f32 are none.
+// The boxes of an image in the form of match_boxes, one class each; without slivers that have no area in f32.
 Tensor rows_of(std::span<const models::UnitBox> boxes) {
   std::vector<float> rows;
   for (const models::UnitBox& box : boxes) {
@@ -43,7 +43,7 @@ Tensor rows_of(std::span<const models::UnitBox> boxes) {
 
 std::string BoxFit::text(double threshold) const {
   std::string text = fmt::format(
-      "boxes of {:.0f} to {:.0f} pixels (from a tenth to nine tenths), {:.0f} in the middle; no anchor "
+      "boxes of {:.0f} to {:.0f} pixels (10 % and 90 % quantiles), median {:.0f}; no anchor "
       "overlaps {:.1f} % of them by {}",
       tenth, nine_tenths, middle, 100 * uncovered, threshold);
   if (unmatched > 0) text += fmt::format("; no anchor learns {} of {}", unmatched, boxes);

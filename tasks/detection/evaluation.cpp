@@ -19,12 +19,12 @@ namespace {
 
 constexpr std::size_t kHalf = 0;  // the threshold 0.5 among COCO's
 
-// What a data set says of an image; sides in pixels.
+// Image facts from the data set; sides in pixels.
 struct Image {
   std::int64_t number, height, width;
 };
 
-// The rows of a batch's field on the host that belong to image `i`.
+// Host rows of a batch's field that belong to image `i`.
 template <class T>
 const T* rows_of(const Tensor& field, Index i) {
   const std::size_t image = field.bytes() / static_cast<std::size_t>(field.size(0));
@@ -32,7 +32,7 @@ const T* rows_of(const Tensor& field, Index i) {
                                     static_cast<std::size_t>(i) * image);
 }
 
-// The first of them that stand for something.
+// The leading rows that are not padding.
 template <class T, class Test>
 std::vector<T> present(const T* rows, Index most, Test test) {
   return std::vector<T>(rows, std::find_if_not(rows, rows + most, test));
@@ -42,18 +42,18 @@ double voc_mean(const metrics::VocFigures& figures, VocMean mean) {
   return mean == VocMean::area ? figures.area : figures.eleven_point;
 }
 
-// Of figures by id, those of one.
+// One id's entry of metrics by id.
 template <class Figures>
 const Figures& figures_of(const std::vector<Figures>& by_id, std::int64_t id) {
   return *std::ranges::lower_bound(by_id, id, {}, &Figures::id);
 }
 
-// Why a figure of COCO's is none.
+// Reason for an undefined COCO metric.
 std::string nothing_to_find(std::string_view figure) {
-  if (figure.ends_with("_small")) return "no object of up to 32² pixels is to be found there";
-  if (figure.ends_with("_medium")) return "no object of 32² to 96² pixels is to be found there";
-  if (figure.ends_with("_large")) return "no object of 96² pixels or more is to be found there";
-  return "no object is to be found there (a crowd is none)";
+  if (figure.ends_with("_small")) return "the split has no object of up to 32² pixels";
+  if (figure.ends_with("_medium")) return "the split has no object of 32² to 96² pixels";
+  if (figure.ends_with("_large")) return "the split has no object of 96² pixels or more";
+  return "the split has no object (crowds do not count)";
 }
 
 }  // namespace
@@ -62,9 +62,9 @@ std::string lacking_for_voc(std::span<const std::int64_t> images,
                             const std::map<std::int64_t, std::string>& names) {
   for (const std::int64_t image : images) {
     const auto name = names.find(image);
-    if (name == names.end()) return fmt::format("two images are numbered {}", image);
+    if (name == names.end()) return fmt::format("two images have the number {}", image);
     if (!is_voc_id(name->second))
-      return fmt::format("image {} is called \"{}\", and in a line of VOC's a name is one word", image,
+      return fmt::format("image {} is called \"{}\", but VOC's format needs a name of one word", image,
                          name->second);
   }
   return "";
@@ -92,7 +92,7 @@ std::map<std::string, std::string> undefined_figures(const datasets::BoxCorpus& 
     if (coco.figures[i] < 0)
       undefined.emplace(metrics::kCocoFigures[i], nothing_to_find(metrics::kCocoFigures[i]));
   if (!metrics::evaluate_voc(truth, {}).mean)
-    undefined.emplace("mAP", "no object is to be found there (a difficult one is none)");
+    undefined.emplace("mAP", "the split has no object (difficult ones do not count)");
   return undefined;
 }
 
@@ -222,12 +222,10 @@ std::optional<Breakdown> DetectionEvaluation::breakdown() const {
   constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
   const Figures& all = figures();
   std::vector<double> ap, ap50, voc;
-  Breakdown result{.names = {},
-                   .figures = {},
-                   .curves = {.title = "Precision over recall at an overlap of 0.5",
-                              .x = "recall",
-                              .y = "precision",
-                              .values = {}}};
+  Breakdown result{
+      .names = {},
+      .figures = {},
+      .curves = {.title = "Precision over recall at IoU 0.5", .x = "recall", .y = "precision", .values = {}}};
   for (std::size_t i = 0; i < categories_.size(); ++i) {
     if (!of_.classes.has(i + 1)) continue;
     const metrics::CocoCategory& category = figures_of(all.coco.categories, categories_[i]);

@@ -1,4 +1,4 @@
-// The figures of a detector: COCO's and VOC's over the whole set, and its loss.
+// Detection metrics: COCO's and VOC's over the whole set, and the loss.
 #pragma once
 
 #include <cstdint>
@@ -22,42 +22,42 @@
 
 namespace tandem::tasks {
 
-// What the results of an evaluation in VOC's format lack, so that there are none: an image whose name cannot
-// stand there, or that has none of its own. "" where nothing does. `names` as below.
+// Reason why an evaluation's results cannot be written in VOC's format: an image whose name is not valid
+// there or not unique; "" if none. `names` as below.
 std::string lacking_for_voc(std::span<const std::int64_t> images,
                             const std::map<std::int64_t, std::string>& names);
 
-// Figures that an evaluation of the first `images` of the corpus does not define, by name, with the reason.
-// Throws UserError for objects that no evaluation takes.
+// Metrics that are undefined on the first `images` of the corpus, by name, with the reason. Throws UserError
+// for objects that the metrics reject.
 std::map<std::string, std::string> undefined_figures(const datasets::BoxCorpus& corpus, Index images);
 
-// What an evaluation is of. Kept by reference.
+// Context of an evaluation. Keeps references.
 struct EvaluatedDetector {
   models::Detector& model;
   const DetectionOptions& options;
   const datasets::DatasetInfo& info;
   const datasets::BoxClasses& classes;
   const datasets::Affine& affine;                          // of the pixels
-  const std::map<std::int64_t, std::string>& image_names;  // for VOC's results, where all are known
+  const std::map<std::int64_t, std::string>& image_names;  // for VOC's results, if all are known
 };
 
 class DetectionEvaluation final : public Evaluation {
  public:
   DetectionEvaluation(const EvaluatedDetector& of, bool details);
 
-  // An image that comes again, in the place of one that cannot be read (data.skip_bad_samples), counts once,
+  // An image that replaces an unreadable one (data.skip_bad_samples) counts only once, except in the loss.
   // but in the loss.
   //
-  // The loss; of each image its number, size, objects and what is found; of those that are shown their pixels
-  // and the boxes of the batch, too. Boxes are compared in pixels of the images as the data set has them.
+  // The loss; of each image its number, size, objects and detections; of the shown ones also their pixels and
+  // the batch's boxes. Boxes are compared in pixels of the original images.
   Record forward(const datasets::Batch& batch) override;
   void accumulate(std::span<const std::byte> record) override;
-  // COCO's figures that there are objects for, mAP, loss.
+  // COCO's metrics that have objects, mAP, loss.
   Metrics metrics() const override;
-  // AP and AP50 (COCO's), VOC's figure, and COCO's curve of 101 points at an overlap of 0.5.
+  // AP and AP50 (COCO's), VOC's AP, and COCO's curve of 101 points at IoU 0.5.
   std::optional<Breakdown> breakdown() const override;
-  // The same as members "classes", "AP", "AP50", "voc" and "precision", null of classes without an object;
-  // "warnings" where there are some.
+  // The same as members "classes", "AP", "AP50", "voc" and "precision", null for classes without an object;
+  // "warnings" if any.
   Json details() const override;
   std::vector<Artifact> artifacts() const override;
 
@@ -66,7 +66,7 @@ class DetectionEvaluation final : public Evaluation {
     metrics::CocoResult coco;
     metrics::VocResult voc;
   };
-  // A FoundBox, as far as anybody asks for it.
+  // The used members of a FoundBox.
   struct Found {
     models::UnitBox box;
     std::int32_t label;
@@ -86,10 +86,10 @@ class DetectionEvaluation final : public Evaluation {
   std::vector<metrics::TrueBox> truth_;
   std::vector<metrics::Detection> detections_;
   double loss_ = 0.0;
-  Index samples_ = 0;                       // that the loss is of
+  Index samples_ = 0;                       // of the loss
   std::unordered_set<std::int64_t> taken_;  // the numbers of `images_`
   PictureSheet examples_;
-  mutable std::optional<Figures> figures_;  // of what was added so far
+  mutable std::optional<Figures> figures_;  // cached result of the records so far
 };
 
 }  // namespace tandem::tasks

@@ -13,15 +13,15 @@ const options::Schema& DetectionOptions::Data::schema() {
   static const options::Schema schema =
       options::Describe<Data>()
           .include(&Data::set)
-          .key(
-              "image_size", &Data::image_size,
-              "side in pixels that images from files are brought to, whatever their proportions: the model's",
-              {.min = 16, .max = 8192})
-          .key("channels", &Data::channels, "of images from files: 3, or 1 for grey", {.min = 1, .max = 3})
+          .key("image_size", &Data::image_size,
+               "side in pixels that images from files are resized to, ignoring aspect ratio: the model's",
+               {.min = 16, .max = 8192})
+          .key("channels", &Data::channels, "channels of images from files: 3, or 1 for grey",
+               {.min = 1, .max = 3})
           .key("augment", &Data::augment,
-               "transforms of each training image, in order, before it is brought to its size; its boxes "
-               "share those "
-               "of geometry; evaluation keeps those that are not random")
+               "transforms of each training image, in order, before it is resized; geometric ones also "
+               "transform "
+               "its boxes; evaluation keeps those that are not random")
           .rule("channels", "must be 1 or 3", [](const Data& o) { return o.channels != 2; })
           .short_key("name");
   return schema;
@@ -30,15 +30,12 @@ const options::Schema& DetectionOptions::Data::schema() {
 const options::Schema& DetectionOptions::Postprocess::schema() {
   static const options::Schema schema =
       options::Describe<Postprocess>()
-          .key("score", &Postprocess::score, "a box counts whose class's probability is above",
+          .key("score", &Postprocess::score, "minimum class probability of a box (exclusive)",
                {.min = 0, .max = 1})
           .key("per_class", &Postprocess::per_class,
-               "boxes of a class in an image that are looked at, the surest", {.min = 1, .max = 1000000})
-          .key(
-              "nms", &Postprocess::nms,
-              "of two boxes of a class that overlap by more the less sure one goes (non-maximum suppression)",
-              {.min = 0, .max = 1})
-          .key("keep", &Postprocess::keep, "boxes of an image, at most", {.min = 1, .max = 1000000});
+               "highest-scoring candidates per class and image before NMS", {.min = 1, .max = 1000000})
+          .key("nms", &Postprocess::nms, "NMS IoU threshold", {.min = 0, .max = 1})
+          .key("keep", &Postprocess::keep, "maximum boxes per image", {.min = 1, .max = 1000000});
   return schema;
 }
 
@@ -50,16 +47,15 @@ const options::Schema& DetectionOptions::Evaluation::schema() {
   static const options::Schema schema =
       options::Describe<Evaluation>()
           .key("voc", &Evaluation::voc,
-               "how mAP takes the mean of precisions: eleven_point (VOC 2007) or area (from 2010 on)")
+               "average precision for mAP: eleven_point (VOC 2007) or area (from 2010 on)")
           .key("results", &Evaluation::results,
-               "write the detections of the last evaluation as COCO's and VOC's own tools read them: "
+               "write the detections of the last evaluation in the formats of COCO's and VOC's tools: "
                "detections.json and detections/comp4_det_…txt")
           .key("examples", &Evaluation::examples,
-               "images of which each evaluation leaves a picture with their true and their found boxes; 0: "
+               "number of images that each evaluation draws with true and detected boxes; 0: "
                "none",
                {.min = 0, .max = 64})
-          .key("shown", &Evaluation::shown, "score from which found boxes are drawn and printed",
-               {.min = 0, .max = 1});
+          .key("shown", &Evaluation::shown, "minimum score of drawn and printed boxes", {.min = 0, .max = 1});
   return schema;
 }
 
@@ -78,12 +74,12 @@ const MetricKinds& DetectionOptions::metrics() {
 options::Schema DetectionOptions::schema() {
   using Options = DetectionOptions;
   return options::Describe<Options>()
-      .key("model", &Options::model, "the network", {.required = true})
-      .key("data", &Options::data, "what to train on", {.required = true})
+      .key("model", &Options::model, "the model", {.required = true})
+      .key("data", &Options::data, "training data", {.required = true})
       .key("loss", &Options::loss, "SSD's multibox loss")
-      .key("postprocess", &Options::postprocess, "what becomes of the model's boxes")
+      .key("postprocess", &Options::postprocess, "postprocessing of the model's boxes")
       .key("eval", &Options::eval, "evaluation during training")
-      .key("checkpoint", &Options::checkpoint, "what is saved, and when");
+      .key("checkpoint", &Options::checkpoint, "checkpoints");
 }
 
 }  // namespace tandem::tasks

@@ -1,4 +1,4 @@
-// Options of a task of detection in a configuration.
+// Options of a detection task.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@
 
 namespace tandem::tasks {
 
-// How VOC's mean of the precisions is taken (metrics/voc.h).
+// VOC's average precision (metrics/voc.h).
 enum class VocMean : std::uint8_t { eleven_point, area };
 
 struct DetectionOptions {
@@ -49,7 +49,7 @@ struct DetectionOptions {
   Evaluation eval;
   Checkpoint<DetectionOptions> checkpoint;
   static options::Schema schema();
-  // What evaluations say.
+  // Metrics of evaluations.
   static const MetricKinds& metrics();
 };
 

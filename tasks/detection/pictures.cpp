@@ -10,7 +10,7 @@ namespace tandem::tasks {
 
 namespace {
 
-constexpr Index kPixelsPerLine = 400;  // of an image's longer side, for each pixel that lines are thick
+constexpr Index kPixelsPerLine = 400;  // of an image's longer side, per pixel of line width
 
 struct PixelRect {
   Index top, left, bottom, right;
@@ -43,7 +43,7 @@ Tensor with_boxes(const Tensor& image, std::span<const DrawnBox> boxes) {
     fill(picture, {box.top, box.right - thick, box.bottom, box.right}, colour);
     if (each.caption.empty()) continue;
     const Index above = box.top - (kLetterHeight + 2) * thick;
-    // Where it fits into the picture.
+    // Moves the caption into the picture.
     const Index room = width - (static_cast<Index>(each.caption.size()) * kLetterPitch + 1) * thick;
     write_caption(picture, above >= 0 ? above : box.top, std::clamp<Index>(room, 0, box.left), thick,
                   each.caption, colour);

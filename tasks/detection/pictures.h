@@ -1,4 +1,4 @@
-// Images with boxes drawn on them.
+// Drawing of boxes on images.
 #pragma once
 
 #include <span>
@@ -11,11 +11,11 @@ namespace tandem::tasks {
 
 struct DrawnBox {
   models::UnitBox box;
-  Index label = 0;      // whose colour it has (class_colours)
-  std::string caption;  // above it, or inside where there is no room; may be empty
+  Index label = 0;      // selects the colour (class_colours)
+  std::string caption;  // above the box, or inside without room above; may be empty
 };
 
-// u8 [H,W,1] or [H,W,3] → u8 [H,W,3]. Lines and letters grow with the image.
+// u8 [H,W,1] or [H,W,3] → u8 [H,W,3]. Lines and letters scale with the image.
 Tensor with_boxes(const Tensor& image, std::span<const DrawnBox> boxes);
 
 }  // namespace tandem::tasks

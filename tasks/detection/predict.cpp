@@ -26,7 +26,7 @@ BoxFinder::BoxFinder(models::Detector& model, const SampleData& data,
 
 std::vector<models::FoundBox> BoxFinder::operator()(const Tensor& image) const {
   const NoGrad no_grad;
-  // A size that differs from the data's is brought to it as those of varying size are.
+  // Treats images as of varying size, so that other sizes than the data's are resized.
   datasets::DatasetInfo any = data_.info();
   const Shape& sample = any.sample_shape;
   const auto specs = datasets::preparation(any, data_.image_size(), augment_);
@@ -74,9 +74,9 @@ void print_boxes(const std::string& name, const Tensor& image, const std::vector
   }
   std::string text = name;
   if (found.empty())
-    text += best > 0 ? fmt::format("  nothing found; the best box has {:.1f} % (--threshold shows more)",
+    text += best > 0 ? fmt::format("  no detections; the best box has {:.1f} % (--threshold shows more)",
                                    100.0F * best)
-                     : "  nothing found";
+                     : "  no detections";
   for (const models::FoundBox& each : found) {
     const PixelCorners at = in_pixels(each.box, image);
     text += fmt::format("\n  {} {:.1f} %  [{:.0f}, {:.0f}, {:.0f}, {:.0f}]", name_of_class(info, each.label),
@@ -103,7 +103,7 @@ void write_boxes(const BoxFinder& finder, const datasets::DatasetInfo& info,
             "{}: not an image; expected .jpg, .jpeg, .png, or a folder of images", job.image);
     const Tensor image = datasets::read_image(job.image, static_cast<int>(info.sample_shape[2]), reading);
     std::vector<models::FoundBox> found = finder(image);
-    float best = 0;  // of all, shown or not
+    float best = 0;  // over all boxes, shown or not
     for (const models::FoundBox& each : found) best = std::max(best, each.score);
     std::erase_if(found, [&](const models::FoundBox& each) { return each.score < shown; });
     if (!job.out.empty()) {

@@ -1,4 +1,4 @@
-// Boxes of images in files: drawn into PNG files, and printed.
+// Detection on image files: draws boxes into PNG files, and prints them.
 #pragma once
 
 #include <vector>
@@ -9,15 +9,15 @@
 
 namespace tandem::tasks {
 
-// Finds boxes in images of any size, which are brought to the model's whatever their proportions.
+// Detects objects in images of any size, which are resized to the model's, ignoring aspect ratio.
 class BoxFinder {
  public:
-  // The model lies on `device`, in evaluation mode; it and `data` are kept by reference.
+  // The model must be on `device`, in evaluation mode; keeps references to it and `data`.
   BoxFinder(models::Detector& model, const SampleData& data,
             const std::vector<datasets::TransformSpec>& augment, models::SuppressionOptions options,
             Device device);
 
-  // u8 [H,W,C]. Boxes are in shares of the image's sides.
+  // u8 [H,W,C]. Boxes are relative to the image's sides.
   std::vector<models::FoundBox> operator()(const Tensor& image) const;
 
  private:
@@ -28,8 +28,8 @@ class BoxFinder {
   Device device_;
 };
 
-// What `tandem predict` does: prints the boxes of a score from `shown`, or --threshold, on, and with --out
-// draws them. Throws UserError naming the file that cannot be taken, and as picture_jobs.
+// Implements `tandem predict`: prints boxes with a score of at least `shown`, or --threshold, and with --out
+// draws them. Throws UserError naming a file that cannot be used, and as picture_jobs.
 void write_boxes(const BoxFinder& finder, const datasets::DatasetInfo& info,
                  const datasets::ImageReading& reading, double shown, const PredictRequest& request);
 

@@ -14,7 +14,7 @@ namespace tandem::tasks {
 
 namespace {
 
-// By image and falling score. Throws UserError naming `format` for what no number can be written for.
+// Sorted by image and descending score. Throws UserError naming `format` for non-finite values.
 std::vector<const metrics::Detection*> in_order(std::string_view format,
                                                 std::span<const metrics::Detection> detections) {
   std::vector<const metrics::Detection*> result;
@@ -41,8 +41,8 @@ const std::string& name_of_image(const std::map<std::int64_t, std::string>& name
   require(found != names.end(), "voc results",
           "image {} has detections and no name among the {} given; name it", image, names.size());
   const std::string& name = found->second;
-  require(is_voc_id(name), "voc results",
-          "image {} is called '{}'; a name stands in a line of words, so it is one word", image, name);
+  require(is_voc_id(name), "voc results", "image {} is called '{}'; the format needs a name of one word",
+          image, name);
   return name;
 }
 

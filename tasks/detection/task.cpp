@@ -28,7 +28,7 @@ namespace {
 
 using datasets::BoxCorpus;
 
-// Those of the files; of data that is only described, labels stand for the ids.
+// Class ids of the files; for data without files, labels replace the ids.
 datasets::BoxClasses classes_of(const SampleData& data) {
   if (const BoxCorpus* const train = data.splits().train->box_corpus()) return train->classes;
   datasets::BoxClasses classes;
@@ -40,7 +40,7 @@ datasets::BoxClasses classes_of(const SampleData& data) {
   return classes;
 }
 
-// Numbers that splits give to different images belong to none of them.
+// Excludes numbers that splits give to different images.
 std::map<std::int64_t, std::string> names_of_images(const datasets::Splits& splits) {
   std::map<std::int64_t, std::string> names;
   std::vector<std::int64_t> shared;
@@ -64,7 +64,7 @@ DetectionTask::DetectionTask(const DetectionOptions& options, const Context& con
       options_(options),
       classes_(classes_of(*data_)),
       image_names_(names_of_images(data_->splits())) {
-  require(data_->info().boxes(), "data", "detection is of images with boxes, {} has none",
+  require(data_->info().boxes(), "data", "detection needs images with boxes, {} has none",
           data_->info().name);
   const RandomScope random(context.seed, 0, 0);
   detector_ = models::build_as<models::Detector>(options_.model, {.sample = training_.output_shape(),
@@ -147,7 +147,7 @@ std::vector<std::string> DetectionTask::notes_of_data() const {
     for (const datasets::BoxImage& image : evaluated->images) images.push_back(image.id);
     if (const std::string lack = lacking_for_voc(images, image_names_); !lack.empty())
       notes.push_back(
-          printable(fmt::format("eval.results: detections.json alone, no files in VOC's format: {}", lack)));
+          printable(fmt::format("eval.results: only detections.json, no files in VOC's format: {}", lack)));
   }
   const BoxCorpus* const train = box_corpus("train");
   if (const Tensor anchors = detector_->fixed_anchors(); train && anchors.defined()) {
@@ -168,7 +168,7 @@ std::vector<Signature> DetectionTask::signatures() {
            .suppression = nn::Suppression{.most = options_.postprocess.per_class,
                                           .overlap = options_.postprocess.nms,
                                           .score = options_.postprocess.score},
-           .no_graph = graph ? "" : "this detector finds its boxes by more than a graph of ops"}};
+           .no_graph = graph ? "" : "this detector's boxes do not come from a graph of ops"}};
 }
 
 std::map<std::string, std::string> DetectionTask::export_metadata() const {
@@ -202,7 +202,7 @@ class DetectionRecipe final : public TaskFactoryOf<DetectionTask, DetectionOptio
     datasets::guard_samples(splits, data.set.common, report);
     return std::make_shared<SampleData>(std::move(splits));
   }
-  // Of COCO and VOC without their files: what is published of them, or as many classes as the model is for.
+  // For COCO and VOC without their files: published facts, or the model's number of classes.
   DataPtr describe() const override {
     const DetectionOptions::Data& data = options().data;
     const auto published = datasets::published_boxes(data.set);
@@ -219,8 +219,8 @@ class DetectionRecipe final : public TaskFactoryOf<DetectionTask, DetectionOptio
                                  .most_objects = published->most_objects};
       return std::make_shared<SampleData>(
           std::move(info), data.image_size, 0,
-          std::vector<std::string>{fmt::format("without its data, taken to be of {} classes: {}", classes - 1,
-                                               printable(error.what()))});
+          std::vector<std::string>{fmt::format("without its data, assumed to have {} classes: {}",
+                                               classes - 1, printable(error.what()))});
     }
   }
 };

@@ -1,4 +1,4 @@
-// The task of what finds objects in images: see family.h.
+// Detection task: see family.h.
 #pragma once
 
 #include <map>
@@ -12,8 +12,8 @@ namespace tandem::tasks {
 
 class DetectionTask final : public SampleTask {
  public:
-  // Throws UserError when the model does not fit the data, options::OptionError when it is no detector or not
-  // for so many classes.
+  // Throws UserError when the model does not fit the data, options::OptionError when it is not a detector or
+  // has another number of classes.
   DetectionTask(const DetectionOptions& options, const Context& context,
                 std::shared_ptr<const SampleData> data);
 
@@ -21,7 +21,7 @@ class DetectionTask final : public SampleTask {
   PartCounts part_counts() const override {
     return options_.loss.by_anchors() ? PartCounts::measured : PartCounts::samples;
   }
-  // Terms of the loss, which divides by one at least.
+  // Terms of the loss, whose divisor is at least one.
   optim::PartWeight measured_weight(const datasets::Batch& batch) const override;
   datasets::Batch synthetic_batch(Index samples, std::uint64_t seed, Device device) const override;
 
@@ -33,7 +33,7 @@ class DetectionTask final : public SampleTask {
   std::string text_of_data() const override { return text_of_classes("images with boxes"); }
   std::vector<std::string> notes_of_data() const override;
   std::vector<Signature> signatures() override;
-  // "tandem.output": what becomes of the boxes, see `postprocess`.
+  // "tandem.output": decoding of the boxes, see `postprocess`.
   std::map<std::string, std::string> export_metadata() const override;
   std::vector<std::string> predict_options() const override {
     return {"inputs", "--out", "--json", "--threshold"};
@@ -41,14 +41,13 @@ class DetectionTask final : public SampleTask {
   void predict(const PredictRequest& request, Device device) override;
 
  private:
-  // Whole, of which a run may take the first images only; nullptr when the data is only described.
+  // The whole split, of which a run may use only the first images; nullptr when the data is only described.
   const datasets::BoxCorpus* box_corpus(const std::string& split) const;
 
   const DetectionOptions options_;
-  std::shared_ptr<models::Detector> detector_;  // model_, too
+  std::shared_ptr<models::Detector> detector_;  // the same object as model_
   datasets::BoxClasses classes_;
-  std::map<std::int64_t, std::string>
-      image_names_;  // of all splits; those that are not one's alone are missing
+  std::map<std::int64_t, std::string> image_names_;  // of all splits; without names that are not unique
 };
 
 }  // namespace tandem::tasks

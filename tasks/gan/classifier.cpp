@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
 constexpr const char* kKey = "eval.features";
 constexpr std::uint64_t kMaxJson = std::uint64_t{16} << 20;
 
-// What a run's configuration says of its classifier.
+// The classifier's part of a run's configuration.
 struct Trained {
   models::ModelOptions model;
   std::vector<datasets::TransformSpec> augment;
@@ -45,11 +45,11 @@ Json json_of(const std::string& text, const std::string& where, const std::strin
   return files::parse_json<Json>(text, where, what, {.depth = 64, .items = std::size_t{1} << 20});
 }
 
-// Of the directory of a run (its files: runs/run_directory.h, runs/checkpoint_store.h).
+// For the directory of a run (its files: runs/run_directory.h, runs/checkpoint_store.h).
 Trained trained_in(const fs::path& run) {
   const fs::path file = run / "config.json";
   const auto text = files::read_text_if_there(file, kMaxJson);
-  require(text.has_value(), kKey, "{}: holds no run: there is no config.json in it", run.string());
+  require(text.has_value(), kKey, "{}: is not a run: it has no config.json", run.string());
   const Json config = json_of(*text, file.string(), "the configuration");
   const auto part = [](const Json& of, const char* key) {
     return of.is_object() && of.contains(key) ? of[key] : Json();
@@ -77,7 +77,7 @@ std::string best_weights_of(const fs::path& run) {
 ImageForm form_in(const safetensors::File& file, const std::vector<datasets::TransformSpec>& augment) {
   const auto found = file.metadata().find("tandem.data");
   require(found != file.metadata().end(), kKey,
-          "{}: does not say what it was trained on; give it the weights that a run saved, or the run",
+          "{}: has no description of its training data; use the weights that a run saved, or the run",
           file.path());
   const auto data = SampleData::recall(json_of(found->second, file.path(), "its description of the data"));
   return {.info = data->info(), .image_size = data->image_size(), .steps = lasting_steps(augment)};
@@ -88,7 +88,7 @@ bool alike(const std::vector<datasets::TransformSpec>& a, const std::vector<data
       a, b, [](const auto& x, const auto& y) { return x.name == y.name && x.parameters == y.parameters; });
 }
 
-// What the linear layer took whose result is the model's.
+// The input of the linear layer whose result is the model's.
 class LastLinear final : public OpObserver {
  public:
   void after_forward(const OpInfo& info, std::span<const Tensor> inputs,
@@ -130,7 +130,7 @@ Classifier::Classifier(const std::string& path) : path_(path) {
 
   const datasets::Pipeline pipeline(
       form_.info, datasets::with_sizes(form_.info, form_.image_size, trained.augment, /*evaluation=*/true));
-  const RandomScope random(0, 0, 0);  // for weights that are replaced at once
+  const RandomScope random(0, 0, 0);  // for weights that are replaced immediately
   model_ = models::build(trained.model, {.sample = pipeline.output_shape(),
                                          .classes = form_.info.classes,
                                          .kind = models::ModelKind::classifier});
@@ -152,11 +152,10 @@ std::shared_ptr<Classifier> Classifier::of(const std::optional<std::string>& pat
   if (!path) {
     const std::string name = images.info.name + ".safetensors";
     const auto folder = datasets::find_shipped("classifiers", name);
-    require(
-        folder.has_value(), kKey,
-        "no classifier of {} comes with Tandem; train one (task=classification, on the same data) and name "
-        "its run here",
-        images.info.name);
+    require(folder.has_value(), kKey,
+            "Tandem has no classifier for {}; train one (task=classification, on the same data) and set this "
+            "key to its run",
+            images.info.name);
     file = (*folder / name).string();
   }
   const auto classifier = std::make_shared<Classifier>(file);
@@ -170,8 +169,7 @@ void Classifier::require_for(const ImageForm& images) const {
           kKey, "{}: was trained on {} of {}, the data is {} of {}", path_, own.name,
           to_string(own.sample_shape), theirs.name, to_string(theirs.sample_shape));
   require(form_.image_size == images.image_size && alike(form_.steps, images.steps), kKey,
-          "{}: was trained on images that were resized or cropped otherwise (data.image_size, data.augment)",
-          path_);
+          "{}: was trained on images with other resizing or cropping (data.image_size, data.augment)", path_);
 }
 
 Classifier::Judgement Classifier::judge(const Tensor& images) {
@@ -190,7 +188,7 @@ Classifier::Judgement Classifier::judge(const Tensor& images) {
     scores = (*model_)(add(mul(images, scale_), offset_));
   }
   require(last.output.defined() && last.output.shares_storage(scores) && last.input.rank() == 2, kKey,
-          "{}: its model ends in no linear layer, whose input would be its features", path_);
+          "{}: its model does not end in a linear layer, whose input would be the features", path_);
   const Tensor features = last.input.to(Device{});
   const std::vector<float> values = scores.to_vector<float>();
   Judgement judgement{.features = features, .classes = {}};

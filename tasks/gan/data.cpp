@@ -9,13 +9,13 @@ namespace tandem::tasks {
 GanData::GanData(std::shared_ptr<const SampleData> samples, std::shared_ptr<Classifier> classifier)
     : samples_(std::move(samples)), classifier_(std::move(classifier)) {
   require(datasets::are_images(info()) && info().dtype == DType::u8, "data",
-          "{} holds {} of {}; a GAN learns to make images of 8 bits", info().name, name_of(info().dtype),
+          "{} holds {} of {}; a GAN needs 8-bit images", info().name, name_of(info().dtype),
           to_string(info().sample_shape));
 }
 
 DataPtr GanData::open(const GanOptions& options, const datasets::SampleReport& report) {
   const auto samples = SampleData::open(options.data.set, report);
-  const GanData images(samples, nullptr);  // says first what the data lacks
+  const GanData images(samples, nullptr);  // checks the samples first
   auto classifier = Classifier::of(options.eval.features, {.info = samples->info(),
                                                            .image_size = samples->image_size(),
                                                            .steps = lasting_steps(options.data.augment)});

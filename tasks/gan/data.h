@@ -1,5 +1,4 @@
-// The data of a GAN: images of a labelled set, whose labels nobody looks at, and the classifier that judges
-// what is made of them.
+// Data of a GAN: images (labels are ignored), and the classifier that evaluates generated images.
 #pragma once
 
 #include <memory>
@@ -13,16 +12,15 @@ namespace tandem::tasks {
 
 class GanData final : public Data {
  public:
-  // Throws UserError unless `samples` are images of 8 bits. `classifier` may be absent where nothing is
-  // evaluated.
+  // Throws UserError unless `samples` are 8-bit images. `classifier` may be absent without evaluation.
   GanData(std::shared_ptr<const SampleData> samples, std::shared_ptr<Classifier> classifier);
 
-  // With the classifier that `options` name, so that a wrong one is found before training.
+  // Loads the classifier named by `options`, so that errors occur before training.
   static DataPtr open(const GanOptions& options, const datasets::SampleReport& report);
   static DataPtr describe(const GanOptions& options);
   static DataPtr recall(const Json& description);
 
-  // The samples', and the classifier's as "classifier" where there is one.
+  // The samples', with the classifier's as "classifier" if present.
   Json description() const override;
   Index training_samples() const override { return samples_->training_samples(); }
   void require_like(const Json& saved, const std::string& weights) const override;

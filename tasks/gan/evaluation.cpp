@@ -16,7 +16,7 @@ namespace tandem::tasks {
 
 namespace {
 
-constexpr std::uint64_t kSeed = 0;  // of what is made, whatever the run's
+constexpr std::uint64_t kSeed = 0;  // of generated images, for every run
 constexpr Index kShown = 64;        // images of the grid
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The distance of a generator's images from real ones.
+// Evaluation of a GAN: distance between generated and real images.
 #pragma once
 
 #include <memory>
@@ -11,31 +11,29 @@
 
 namespace tandem::tasks {
 
-// Images without their padding: [N,S,S,C] → [N,S-2·padding,S-2·padding,C].
+// Crops images: [N,S,S,C] → [N,S-2·padding,S-2·padding,C].
 Tensor without_padding(const Tensor& images, Index padding);
 
-// Images in [-1, 1] as one PNG file, in a grid about as wide as high.
+// Images in [-1, 1] as one PNG file, in a roughly square grid.
 std::string png_grid(const Tensor& images);
 
-// Metrics: the Fréchet distance between the classifier's features of the images of the pass and of as many
-// made ones (Classifier::metric), and class_entropy, -Σ p·ln p over the shares p of the classes that the
-// classifier takes the made ones for: ln(classes) when they are even, 0 when all are of one.
+// Metrics: the Fréchet distance between the classifier's features of the pass's images and of as many
+// generated ones (Classifier::metric), and class_entropy, -Σ p·ln p over the predicted class shares p of the
+// generated images: ln(classes) if even, 0 if all are one class.
 //
-// What is made comes from fixed noise, so that evaluations of a run, and of runs, show the same z: for image
-// i of the pass, and with its batch, an image from row i. Leaves a grid of the first of them as
-// pictures/samples.png, one for each evaluation.
+// Generated images use fixed noise, so that all evaluations share the same z: row i for image i of the pass,
+// generated with its batch. Saves a grid of the first ones as pictures/samples.png, one per evaluation.
 class GanEvaluation final : public Evaluation {
  public:
-  // At most `samples` images are made. References are kept.
+  // Generates at most `samples` images. Keeps references.
   GanEvaluation(models::AdversarialPair& model, std::shared_ptr<Classifier> classifier, Index samples,
                 Index padding);
 
-  // The features of the batch's images; those of the images that are made beside them and their classes; the
-  // pixels of those that are shown.
+  // Features of the batch's images; features and classes of the generated images; pixels of the shown ones.
   Record forward(const datasets::Batch& batch) override;
   void accumulate(std::span<const std::byte> record) override;
   Metrics metrics() const override;
-  // "classifier", "samples" (made), and "made_classes": how many of them it takes for each class.
+  // "classifier", "samples" (generated), and "made_classes": their number per predicted class.
   Json details() const override;
   std::vector<Artifact> artifacts() const override;
 
@@ -47,7 +45,7 @@ class GanEvaluation final : public Evaluation {
   Index samples_, padding_;
   metrics::FeatureMoments real_, made_;
   std::vector<std::int64_t> made_classes_;
-  std::vector<Tensor> shown_;  // the first of the made ones, on the host
+  std::vector<Tensor> shown_;  // the first generated ones, on the host
 };
 
 }  // namespace tandem::tasks

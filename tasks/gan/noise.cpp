@@ -10,8 +10,8 @@ namespace tandem::tasks {
 
 namespace {
 
-constexpr Index kBlock = 64;             // rows that are drawn at once
-constexpr std::uint32_t kApart = 0xfff;  // the micro-batch that no training step reaches
+constexpr Index kBlock = 64;             // rows per draw
+constexpr std::uint32_t kApart = 0xfff;  // micro-batch number that no training step reaches
 
 }  // namespace
 

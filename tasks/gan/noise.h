@@ -1,4 +1,4 @@
-// The numbers that evaluations and predictions make images from.
+// Fixed noise for evaluations and predictions.
 #pragma once
 
 #include <cstdint>
@@ -7,23 +7,22 @@
 
 namespace tandem::tasks {
 
-// z row by row: row i depends on the seed and i alone, not on how many are asked for at once or where. It
-// shares no numbers with training, whatever its seed.
+// z row by row: row i depends only on the seed and i. It shares no random numbers with training for any seed.
 class FixedNoise {
  public:
-  // From row `first` on.
+  // Starts at row `first`.
   FixedNoise(std::uint64_t seed, Index width, Index first = 0);
 
   // The next rows, f32 [rows,1,1,width], on `device`.
   Tensor next(Index rows, Device device);
 
  private:
-  Tensor draw();  // a block
+  Tensor draw();  // one block
 
   std::uint64_t seed_;
   Index width_;
-  std::uint32_t block_ = 0;  // to be drawn next
-  Tensor drawn_;             // the rest of the last one, absent or not empty
+  std::uint32_t block_ = 0;  // next block
+  Tensor drawn_;             // rest of the last block, absent or not empty
 };
 
 }  // namespace tandem::tasks

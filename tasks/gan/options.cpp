@@ -5,12 +5,11 @@ namespace tandem::tasks {
 const options::Schema& GanOptions::Evaluation::schema() {
   static const options::Schema schema =
       options::Describe<Evaluation>()
-          .key(
-              "features", &Evaluation::features,
-              "the classifier whose features the Fréchet distance is taken of: a run that trained one on the "
-              "same data, or a file of weights of a lenet5; null: the one that comes with Tandem")
+          .key("features", &Evaluation::features,
+               "classifier for the features of the Fréchet distance: a run that trained one on the "
+               "same data, or a lenet5 weights file; null: Tandem's own")
           .key("samples", &Evaluation::samples,
-               "images to make for an evaluation, at most as many as the split has", {.min = 2});
+               "images to generate for an evaluation, at most as many as the split has", {.min = 2});
   return schema;
 }
 
@@ -22,10 +21,10 @@ const MetricKinds& GanOptions::metrics() {
 
 options::Schema GanOptions::schema() {
   return options::Describe<GanOptions>()
-      .key("model", &GanOptions::model, "the networks", {.required = true})
-      .key("data", &GanOptions::data, "what to train on", {.required = true})
+      .key("model", &GanOptions::model, "the models", {.required = true})
+      .key("data", &GanOptions::data, "training data", {.required = true})
       .key("eval", &GanOptions::eval, "evaluation during training")
-      .key("checkpoint", &GanOptions::checkpoint, "what is saved, and when");
+      .key("checkpoint", &GanOptions::checkpoint, "checkpoints");
 }
 
 }  // namespace tandem::tasks

@@ -1,4 +1,4 @@
-// Options of a GAN in a configuration.
+// Options of a GAN task.
 #pragma once
 
 #include <optional>
@@ -19,11 +19,11 @@ struct GanOptions {
   };
 
   models::ModelOptions model;
-  SampleOptions data;  // the same sets; their labels are not looked at
+  SampleOptions data;  // the same data sets; labels are ignored
   Evaluation eval;
   Checkpoint<GanOptions> checkpoint;
   static options::Schema schema();
-  // What evaluations say.
+  // Metrics of evaluations.
   static const MetricKinds& metrics();
 };
 

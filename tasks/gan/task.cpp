@@ -30,17 +30,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kDiscriminator = 0;  // the phases, in order
-constexpr Index kMostImages = 10'000;      // of one predict
+constexpr std::size_t kDiscriminator = 0;  // phases, in order
+constexpr Index kMostImages = 10'000;      // limit of one predict
 
-// Pixels on each side that bring images of the data to the size that the model makes. Throws UserError where
-// that would take more than a sixth of a side: what is learnt would be a frame.
+// Padding on each side that brings images of the data to the model's size. Throws UserError if it exceeds a
+// sixth of a side, because the model would learn a frame.
 Index padding_of(const Shape& image, const Shape& made) {
   const Index rows = made[0] - image[0], columns = made[1] - image[1];
   require(
       rows == columns && rows >= 0 && rows % 2 == 0 && 6 * rows <= std::min(image[0], image[1]), "data",
-      "images of {}×{}, and the model makes {}×{}: zeros around them can fill up a sixth, the same on all "
-      "sides; {{\"name\": \"resize\", \"size\": [{}, {}]}} in data.augment makes them fit",
+      "images of {}×{}, but the model generates {}×{}: zero padding can fill up to a sixth, the same on all "
+      "sides; add {{\"name\": \"resize\", \"size\": [{}, {}]}} to data.augment",
       image[0], image[1], made[0], made[1], made[0], made[1]);
   return rows / 2;
 }
@@ -49,7 +49,7 @@ void require_of_images(const std::vector<datasets::TransformSpec>& augment) {
   for (const auto& step : augment) {
     const auto& info = datasets::transform_info(step.name);
     if (info.stage != datasets::TransformStage::sample)
-      throw options::OptionError("data.augment", fmt::format("{} is nothing to do to the images of a GAN, "
+      throw options::OptionError("data.augment", fmt::format("{} does not apply to the images of a GAN, "
                                                              "which have no labels and lie in [-1, 1]",
                                                              info.name));
   }
@@ -69,7 +69,7 @@ Gan::Gan(const GanOptions& options, const Context& context, std::shared_ptr<cons
   padding_ = padding_of(image, model_->image());
 }
 
-// The configuration's, then to [-1, 1], and with zeros around.
+// The configuration's, then scaling to [-1, 1] and zero padding.
 std::vector<datasets::TransformSpec> Gan::steps(bool evaluation) const {
   std::vector<datasets::TransformSpec> steps =
       evaluation ? datasets::evaluation_transforms(options_.data.augment) : options_.data.augment;
@@ -83,7 +83,7 @@ std::vector<Phase> Gan::phases() {
           {.name = "generator", .trained = &model_->generator()}};
 }
 
-// Images from z, which is the first that is drawn in a loss.
+// Images from z, the first random draw in a loss.
 Tensor Gan::made(Index samples, Device device) {
   const Tensor z = random_normal({samples, 1, 1, model_->noise()}, {.device = device});
   return model_->generator()(z);
@@ -142,7 +142,7 @@ std::string Gan::text_of(const datasets::Batch& batch) const {
 std::string Gan::text_of_data() const {
   std::string text = fmt::format("{} of {}", splits_.text_of(*training_source({}), "images"),
                                  to_string(data_->info().sample_shape));
-  if (padding_ > 0) text += fmt::format(", {0} pixels of zeros around", padding_);
+  if (padding_ > 0) text += fmt::format(", {0} pixels of zero padding", padding_);
   if (data_->classifier()) {
     const Json classifier = data_->classifier()->description();
     text += fmt::format("; {} by {} (SHA-256 {})", data_->classifier()->metric(),
@@ -176,13 +176,13 @@ std::map<std::string, std::string> Gan::export_metadata() const {
 
 void Gan::predict(const PredictRequest& request, Device device) {
   const Index count = request.count.value_or(64);
-  require(count >= 1 && count <= kMostImages, "", "predict: --count {}: 1 to {} images can be made at once",
-          count, kMostImages);
+  require(count >= 1 && count <= kMostImages, "", "predict: --count {}: expected 1 to {} images", count,
+          kMostImages);
   require(!request.out.empty(), "", "predict: --out is missing: the PNG file to write");
   require(fs::path(request.out).extension() == ".png", "",
-          "predict: --out {}: images are written as PNG; the name of the file ends in .png", request.out);
+          "predict: --out {}: images are written as PNG; the file name must end in .png", request.out);
   const std::int64_t seed = request.seed.value_or(0);
-  require(seed >= 0, "", "predict: --seed {}: a seed is not negative", seed);
+  require(seed >= 0, "", "predict: --seed {}: a seed must not be negative", seed);
   const NoGrad no_grad;
   FixedNoise noise(static_cast<std::uint64_t>(seed), model_->noise());
   TensorList parts;

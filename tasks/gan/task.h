@@ -1,4 +1,4 @@
-// The task of a generator and a discriminator: see family.h.
+// GAN task: see family.h.
 #pragma once
 
 #include "data/transforms/transform.h"
@@ -10,15 +10,14 @@
 
 namespace tandem::tasks {
 
-// An iteration has two phases (Goodfellow et al. 2014, with the loss for the generator that does not
-// saturate): the discriminator learns from BCE(D(x), 1) + BCE(D(G(z)), 0), then the generator from
-// BCE(D(G(z)), 1), with the discriminator as it is by then. Both phases make their images from the same z,
-// and in either the network that does not learn is left as it is: parameters, gradients and running
-// statistics.
+// An iteration has two phases (Goodfellow et al. 2014, with the non-saturating generator loss): the
+// discriminator minimises BCE(D(x), 1) + BCE(D(G(z)), 0), then the generator BCE(D(G(z)), 1) with the updated
+// discriminator. Both phases use the same z, and each leaves the other network's parameters, gradients and
+// running statistics unchanged.
 class Gan final : public Task {
  public:
-  // Throws UserError when the images have no size that can be made, options::OptionError when the model is
-  // no pair of networks.
+  // Throws UserError when the model cannot generate the images' size, options::OptionError when the model is
+  // not a pair of networks.
   Gan(const GanOptions& options, const Context& context, std::shared_ptr<const GanData> data);
 
   nn::Module& model() override { return *model_; }
@@ -50,7 +49,7 @@ class Gan final : public Task {
   const Context context_;
   std::shared_ptr<const GanData> data_;
   SampleSplits splits_;
-  Index padding_ = 0;  // pixels on each side of an image that bring it to the size of the networks
+  Index padding_ = 0;  // pixels on each side between the images' and the networks' size
   std::shared_ptr<models::AdversarialPair> model_;
 };
 

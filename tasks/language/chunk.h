@@ -1,4 +1,4 @@
-// The words of a batch of streams without what pads its last rows, where the streams have no words.
+// Words of a batch of streams, without the padding of its last rows.
 #pragma once
 
 #include "data/batch.h"
@@ -9,7 +9,7 @@ struct Chunk {
   Tensor token, target;  // i64 [words of a stream, N]
 };
 
-// Batch::samples are its targets: so many for each stream, of the last row perhaps not for all
+// Batch::samples counts the targets; the last row may not have one for every stream
 // (data/text/stream_source.h).
 inline Chunk chunk_of(const datasets::Batch& batch) {
   const Tensor& token = batch["token"];

@@ -70,7 +70,7 @@ void LanguageData::require_like(const Json& saved, const std::string& weights) c
   if (words == own) return;
   const auto [theirs, ours] = std::ranges::mismatch(words, own);
   throw UserError(
-      "", fmt::format("{}: were trained with other words: {} of them, {} has {}; the first that differs is "
+      "", fmt::format("{}: were trained with other words: {} of them, {} has {}; the first difference is "
                       "number {}, \"{}\" there and \"{}\" "
                       "here",
                       weights, words.size(), name_, own.size(), theirs - words.begin(),

@@ -1,4 +1,4 @@
-// The data of a language model: a text as numbers, and the words that the numbers stand for.
+// Data of a language model: a text as word ids, and its vocabulary.
 #pragma once
 
 #include <memory>
@@ -14,12 +14,12 @@ namespace tandem::tasks {
 
 class LanguageData final : public Data, public HasVocabularies {
  public:
-  // `words_of`: as Context has it.
+  // `words_of`: see Context.
   static DataPtr open(const LanguageOptions& options, const Json* words_of = nullptr);
-  // Without reading: as many words as the vocabulary may have, of which only the number is true, and it for a
-  // text that has so many. Reads the text where there is no bound.
+  // Describes without reading: assumes a vocabulary and a text of the maximum size. Reads the text if there
+  // is no maximum.
   static DataPtr describe(const LanguageOptions& options, const Json* words_of = nullptr);
-  // From what description() gave: words and tokenizer, no text.
+  // From description(): words and tokenizer, no text.
   static DataPtr recall(const Json& description);
 
   Json description() const override;
@@ -33,8 +33,8 @@ class LanguageData final : public Data, public HasVocabularies {
   const datasets::Tokenizer& tokenizer() const { return *tokenizer_; }
   const datasets::TextCorpus& corpus() const { return corpus_; }
   bool is_open() const { return !corpus_.train.ids.empty(); }
-  // "train", "validation" or "test". Throws UserError when there is none, InternalError when the data is only
-  // described.
+  // "train", "validation" or "test". Throws UserError for a missing split, InternalError when the data is
+  // only described.
   const datasets::PackedText& text(const std::string& split) const;
 
  private:

@@ -1,5 +1,5 @@
-// The figures of a language model: perplexity, the mean loss in nats, the share of words that it ranks first;
-// of a model of characters, bits per character besides.
+// Metrics of a language model: perplexity, mean loss in nats, accuracy of the top word; for character models
+// also bits per character.
 #pragma once
 
 #include "metrics/perplexity.h"
@@ -8,18 +8,17 @@
 
 namespace tandem::tasks {
 
-// Batches are the consecutive pieces of streams; the model's state is carried from one to the next. Every
-// target counts once, the ends of lines and unknown words included. Where the words are characters the end of
-// a line is one of them.
+// Batches are consecutive chunks of streams; the model's state is carried between them. Every target counts
+// once, including line ends and unknown words. In character models the line end is one character.
 class LanguageEvaluation final : public Evaluation {
  public:
   LanguageEvaluation(models::CausalModel& model, bool of_characters)
       : model_(model), of_characters_(of_characters) {}
 
-  // Σ -ln p of the targets, how many they are, and how many are ranked first.
+  // Σ -ln p of the targets, their number, and the number ranked first.
   Record forward(const datasets::Batch& batch) override;
   void accumulate(std::span<const std::byte> record) override;
-  // The states of the streams.
+  // Carries the states of the streams.
   bool carries() const override { return model_.carries_state(); }
   void skip(const datasets::Batch& batch) override { hidden(batch); }
   Metrics metrics() const override;
@@ -29,7 +28,7 @@ class LanguageEvaluation final : public Evaluation {
     double nll = 0.0;
     std::int64_t targets = 0, right = 0;
   };
-  // CausalModel::Advanced::hidden; the state is carried on.
+  // CausalModel::Advanced::hidden; advances the carried state.
   Tensor hidden(const datasets::Batch& batch);
 
   models::CausalModel& model_;

@@ -1,4 +1,4 @@
-// Language models: the next word of a text from those before it.
+// Language models: predict the next word of a text.
 #pragma once
 
 #include "tasks/registry.h"

@@ -18,7 +18,7 @@ namespace {
 
 constexpr Index kWords = 100;
 
-// Reads a stream of one row word by word.
+// Feeds a single row to the model word by word.
 class Reader {
  public:
   Reader(models::CausalModel& model, Device device) : model_(model), device_(device) {}
@@ -37,7 +37,7 @@ class Reader {
   models::State state_;
 };
 
-// Words and the ends of lines between them.
+// Words, and the line ends between them.
 std::vector<std::string> words_of(std::string_view prompt, const LanguageData& data) {
   std::vector<std::string> words;
   for (;;) {
@@ -49,7 +49,7 @@ std::vector<std::string> words_of(std::string_view prompt, const LanguageData& d
   }
 }
 
-// The inverse; of the first words the beginning.
+// The inverse; the prompt begins the text.
 std::string text_of(const std::vector<std::string>& words, const LanguageData& data) {
   std::string text;
   for (auto first = words.begin();;) {
@@ -68,7 +68,7 @@ std::string prompt_of(const PredictRequest& request) {
   return prompt;
 }
 
-// The two characters "\n", as a shell passes them on, are the end of a line.
+// The two characters "\n", as a shell passes them, mean a line end.
 std::string stop_of(const PredictRequest& request) {
   std::string stop = request.stop.value_or("");
   for (std::size_t at = 0; (at = stop.find("\\n", at)) != std::string::npos;) stop.replace(at, 2, "\n");

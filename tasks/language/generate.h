@@ -1,4 +1,4 @@
-// Text that a language model writes.
+// Text generation by a language model.
 #pragma once
 
 #include "models/causal_model.h"
@@ -7,10 +7,10 @@
 
 namespace tandem::tasks {
 
-// Goes on from the request's prompt ("-": standard input), or from the start of a line, and prints prompt and
-// text: `count` words or characters, ends of lines among them, or fewer where `stop` comes, which is left
-// out. With `json` an object with "prompt", "text", "unknown" (words of the prompt that the model does not
-// know) and the options that took part. Throws UserError for options out of range.
+// Continues the request's prompt ("-": standard input), or starts a line, and prints prompt and text: `count`
+// words or characters including line ends, or fewer up to `stop`, which is omitted. With `json`: an object
+// with "prompt", "text", "unknown" (words of the prompt outside the vocabulary) and the options in use.
+// Throws UserError for options out of range.
 void write_text(models::CausalModel& model, const LanguageData& data, const PredictRequest& request,
                 Device device);
 

@@ -7,12 +7,12 @@ const options::Schema& LanguageOptions::Data::schema() {
       options::Describe<Data>()
           .include(&Data::text)
           .key("steps", &Data::steps,
-               "words of a stream in a batch, through which gradients flow; batch_size is the number of "
+               "words of a stream per batch (length of truncated BPTT); batch_size is the number of "
                "streams",
                {.min = 1, .max = 1 << 20})
           .key("random_steps", &Data::random_steps,
-               "draw the number of steps anew for each batch, about `steps`; the learning rate of the batch "
-               "is times its steps / `steps` (AWD-LSTM)")
+               "draw a random number of steps around `steps` for each batch; its learning rate is "
+               "multiplied by the number / `steps` (AWD-LSTM)")
           .short_key("name");
   return schema;
 }
@@ -20,14 +20,14 @@ const options::Schema& LanguageOptions::Data::schema() {
 const options::Schema& LanguageOptions::Loss::schema() {
   static const options::Schema schema =
       options::Describe<Loss>()
-          .key("label_smoothing", &Loss::label_smoothing, "share of a target that is spread over all words",
+          .key("label_smoothing", &Loss::label_smoothing, "share of a target distributed over all words",
                {.min = 0.0, .max = 1.0, .open_max = true})
           .key("ar", &Loss::ar,
-               "weight of the mean square of what the last layer gives, after dropout, in training "
+               "weight of the mean square of the last layer's output, after dropout, in training "
                "(AWD-LSTM: 2)",
                {.min = 0.0, .max = 1e6})
           .key("tar", &Loss::tar,
-               "weight of the mean square of its changes from step to step, before dropout (AWD-LSTM: 1)",
+               "weight of the mean square of its change between steps, before dropout (AWD-LSTM: 1)",
                {.min = 0.0, .max = 1e6});
   return schema;
 }
@@ -42,10 +42,10 @@ const MetricKinds& LanguageOptions::metrics() {
 
 options::Schema LanguageOptions::schema() {
   return options::Describe<LanguageOptions>()
-      .key("model", &LanguageOptions::model, "the network", {.required = true})
-      .key("data", &LanguageOptions::data, "the text to learn", {.required = true})
+      .key("model", &LanguageOptions::model, "the model", {.required = true})
+      .key("data", &LanguageOptions::data, "training text", {.required = true})
       .key("loss", &LanguageOptions::loss, "the loss")
-      .key("checkpoint", &LanguageOptions::checkpoint, "what is saved, and when");
+      .key("checkpoint", &LanguageOptions::checkpoint, "checkpoints");
 }
 
 }  // namespace tandem::tasks

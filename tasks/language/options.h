@@ -1,4 +1,4 @@
-// Options of a language model in a configuration.
+// Options of a language task.
 #pragma once
 
 #include "data/text/registry.h"
@@ -8,13 +8,13 @@
 
 namespace tandem::tasks {
 
-// The figure that only models of characters have.
+// Metric of character models only.
 inline constexpr const char* kBitsPerCharacter = "bits_per_character";
 
 struct LanguageOptions {
   struct Data {
     datasets::TextOptions text;
-    Index steps = 35;           // words of a stream in a batch
+    Index steps = 35;           // words of a stream per batch
     bool random_steps = false;  // see datasets::StreamOptions
     static const options::Schema& schema();
   };
@@ -29,7 +29,7 @@ struct LanguageOptions {
   Loss loss;
   Checkpoint<LanguageOptions> checkpoint;
   static options::Schema schema();
-  // What evaluations say.
+  // Metrics of evaluations.
   static const MetricKinds& metrics();
 };
 

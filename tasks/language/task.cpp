@@ -37,10 +37,10 @@ Language::Language(const LanguageOptions& options, const Context& context,
       model_(model_of(options_.model, data_->vocabulary().size(), context_.seed)) {
   if (options_.loss.label_smoothing > 0.0 && !model_->sees_all_words())
     throw options::OptionError("loss.label_smoothing",
-                               "spreads over all words, which only the full softmax sees");
+                               "needs the scores of all words, as in the full softmax");
   if (options_.checkpoint.best == kBitsPerCharacter && !data_->tokenizer().of_characters())
     throw options::OptionError("checkpoint.best",
-                               fmt::format("is a figure of models of characters, the tokenizer is \"{}\"",
+                               fmt::format("is a metric of character models, but the tokenizer is \"{}\"",
                                            data_->tokenizer().name()));
 }
 
@@ -81,8 +81,7 @@ datasets::SourcePtr Language::streams(datasets::StreamSource::Ids ids, Index str
 datasets::StreamSource::Ids Language::ids_of(const std::string& split, Index streams) const {
   const datasets::PackedIds& ids = data_->text(split).ids;
   require(static_cast<Index>(ids.size()) >= streams, data_->name(),
-          "the {} split has {} {}, and {} streams are to read it side by side; take fewer (data.{}), or a "
-          "longer text",
+          "the {} split has {} {}, too few for {} parallel streams; use fewer (data.{}), or a longer text",
           split, ids.size(), samples_are(), streams, split == "train" ? "batch_size" : "eval_batch_size");
   return {data_, &ids};
 }
@@ -123,7 +122,7 @@ datasets::Batch Language::synthetic_batch(Index streams, std::uint64_t seed, Dev
     return batch;
   }
   RandomStream random({.seed = seed, .purpose = RandomPurpose::synthetic_data});
-  // Frequent words come first in a vocabulary, as they do in a text.
+  // Vocabularies are sorted by descending frequency.
   const datasets::LogUniform distribution(data_->vocabulary().size());
   const auto words = [&] {
     std::vector<std::int64_t> ids(static_cast<std::size_t>(shape.numel()));

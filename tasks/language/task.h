@@ -1,4 +1,4 @@
-// The task of a language model: see family.h.
+// Language-model task: see family.h.
 #pragma once
 
 #include <memory>
@@ -14,13 +14,12 @@
 
 namespace tandem::tasks {
 
-// A text is divided into as many streams as a batch has; each batch goes on where the one before it ended,
-// with the state that its words left, where the model carries one. The loss is the mean over words, and
-// batches count by their words. Evaluation reads eval_batch_size streams at once, every one of which begins
-// without a past.
+// A text is divided into as many streams as a batch has rows; each batch continues the one before, with its
+// carried state if the model has one. The loss is the mean over words, and batches are weighted by their
+// words. Evaluation reads eval_batch_size streams in parallel, each from an empty state.
 class Language final : public Task {
  public:
-  // Throws options::OptionError when the model is no language model, or cannot have what is asked for.
+  // Throws options::OptionError when the model is not a language model, or does not support an option.
   Language(const LanguageOptions& options, const Context& context, std::shared_ptr<const LanguageData> data);
 
   nn::Module& model() override { return *model_; }
@@ -45,12 +44,12 @@ class Language final : public Task {
   void predict(const PredictRequest& request, Device device) override;
 
  private:
-  // The data's own. Throws UserError where there are fewer than streams.
+  // The split's ids. Throws UserError if there are fewer than streams.
   datasets::StreamSource::Ids ids_of(const std::string& split, Index streams) const;
   datasets::SourcePtr streams(datasets::StreamSource::Ids ids, Index streams, bool training,
                               Device device) const;
 
-  // The words that are drawn for a batch, where the model trains against some.
+  // Sampling of candidate words, if the model's training uses it.
   std::optional<datasets::CandidateOptions> candidates() const;
 
   const LanguageOptions options_;

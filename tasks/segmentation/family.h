@@ -1,6 +1,5 @@
-// Segmentation: one class for each pixel of an image. Metrics, over all pixels of the set that count: miou
-// (the mean intersection over union of the classes), dice (their mean Dice coefficient), pixel_accuracy,
-// loss.
+// Segmentation: one class for each pixel of an image. Metrics over all pixels of the set: miou (mean
+// intersection over union of the classes), dice (mean Dice coefficient), pixel_accuracy, loss.
 #pragma once
 
 #include "tasks/registry.h"

@@ -16,8 +16,8 @@ using datasets::kIgnored;
 
 Tensor SegmentationLoss::operator()(const Tensor& output, const Tensor& mask) const {
   require(output.rank() == 4 && output.shape().without(3) == mask.shape() && output.size(3) == scores_,
-          "model", "masks of {} need {} scores for each of their pixels, this model gives {}",
-          to_string(mask.shape()), scores_, to_string(output.shape()));
+          "model", "masks of {} need {} scores per pixel, this model returns {}", to_string(mask.shape()),
+          scores_, to_string(output.shape()));
   return compute(output, mask);
 }
 
@@ -25,10 +25,10 @@ namespace {
 
 using Entry = SegmentationLosses::Entry;
 
-// The share of each part of a step: of a micro-batch, a shard, a rank.
+// Weight of a part of a step: of a micro-batch, a shard, a rank.
 enum class PixelBatchCounts : std::uint8_t { samples, pixels };
 
-// What both losses are told: weights of the terms, and how Dice is computed.
+// Common options: weights of the terms, and the form of Dice.
 struct TermOptions {
   double dice = 1.0;
   double epsilon = 1e-6;
@@ -47,8 +47,6 @@ void add_term(Tensor& sum, double weight, const Tensor& term) {
   sum = sum.defined() ? add(sum, weighted) : weighted;
 }
 
-// ---- Cross entropy and Dice
-
 struct CrossEntropyDiceOptions {
   double cross_entropy = 1.0;
   TermOptions terms;
@@ -59,7 +57,7 @@ class CrossEntropyDice final : public SegmentationLoss {
  public:
   CrossEntropyDice(const CrossEntropyDiceOptions& options, Index classes)
       : SegmentationLoss(classes, options.terms.by_pixels()), options_(options) {
-    require(classes >= 2, "loss", "cross_entropy_dice tells classes apart, there is {}", classes);
+    require(classes >= 2, "loss", "cross_entropy_dice needs at least two classes, got {}", classes);
     const auto& given = options.class_weights;
     if (!given) return;
     require(static_cast<Index>(given->size()) == classes, "",
@@ -91,10 +89,8 @@ class CrossEntropyDice final : public SegmentationLoss {
   }
 
   CrossEntropyDiceOptions options_;
-  mutable Tensor class_weights_;  // [classes] or absent; where the scores were last
+  mutable Tensor class_weights_;  // [classes] or absent; on the device of the last scores
 };
-
-// ---- Binary cross entropy and Dice
 
 struct BceDiceOptions {
   double bce = 1.0, bce_until = 0.0;
@@ -105,7 +101,7 @@ class BceDice final : public SegmentationLoss {
  public:
   BceDice(const BceDiceOptions& options, Index classes)
       : SegmentationLoss(1, options.terms.by_pixels()), options_(options) {
-    require(classes == 2, "loss", "bce_dice tells two classes apart, the data has {}", classes);
+    require(classes == 2, "loss", "bce_dice needs two classes, the data has {}", classes);
   }
 
  private:
@@ -116,7 +112,7 @@ class BceDice final : public SegmentationLoss {
       dice = binary_dice_loss(output, mask, terms.dice_options());
     if (terms.dice > 0.0) add_term(sum, terms.dice, dice);
     if (options_.bce == 0.0) return sum;
-    // Binary cross entropy of z is the cross entropy of scores (0, z), which knows of ignored pixels.
+    // The binary cross entropy of z is the cross entropy of scores (0, z), which supports ignored pixels.
     const Tensor both = concat({Tensor::zeros(output.shape(), output.options()), output}, -1);
     Tensor bce = cross_entropy(both, mask, {.ignore_index = kIgnored});
     if (options_.bce_until > 0.0) {
@@ -143,18 +139,18 @@ namespace tandem::tasks {
 const options::Schema& TermOptions::schema() {
   static const options::Schema schema =
       options::Describe<TermOptions>()
-          .key("dice", &TermOptions::dice, "weight of 1 - Dice, the mean over classes; 0: without it",
+          .key("dice", &TermOptions::dice, "weight of 1 - Dice, the mean over classes; 0: off",
                {.min = 0.0, .max = 1e6})
           .key("epsilon", &TermOptions::epsilon,
-               "added to both sides of Dice's fraction; a class that is neither there nor predicted counts 1",
+               "added to numerator and denominator of Dice; a class neither present nor predicted counts 1",
                {.min = 0.0, .max = 1e6})
           .key("squared", &TermOptions::squared,
                "Dice's denominator sums squares (Milletari, Navab and Ahmadi 2016)")
-          .key(
-              "batch_weight", &TermOptions::batch_weight,
-              "weight of each micro-batch, shard and rank in a step of several: its samples, or its pixels "
-              "that are not ignored, which gives the cross entropy of one batch. Dice is a figure of a whole "
-              "batch, so that its mean over parts is another one");
+          .key("batch_weight", &TermOptions::batch_weight,
+               "weight of each micro-batch, shard and rank in a step of several: its samples, or its pixels "
+               "that are not ignored, as in the cross entropy of one batch. Dice of a whole batch always "
+               "differs "
+               "from its mean over parts");
   return schema;
 }
 
@@ -163,14 +159,14 @@ namespace {
 Entry cross_entropy_dice_entry() {
   using Options = CrossEntropyDiceOptions;
   return SegmentationLosses::entry<Options>(
-      "cross_entropy_dice", "cross entropy of softmax and Dice, each with a weight",
+      "cross_entropy_dice", "weighted sum of softmax cross entropy and Dice loss",
       options::Describe<Options>()
           .key("cross_entropy", &Options::cross_entropy,
-               "weight of the mean cross entropy over pixels; 0: without it", {.min = 0.0, .max = 1e6})
+               "weight of the mean cross entropy over pixels; 0: off", {.min = 0.0, .max = 1e6})
           .include(&Options::terms)
           .key("class_weights", &Options::class_weights,
-               "one weight a class, in the cross entropy; in the order of init_from's weights, where that is "
-               "another one",
+               "one weight per class in the cross entropy; in the class order of init_from's weights if it "
+               "differs",
                {.min = 0.0, .max = 1e6})
           .rule("dice", "and loss.cross_entropy must not both be 0",
                 [](const Options& o) { return o.cross_entropy > 0.0 || o.terms.dice > 0.0; }),
@@ -182,17 +178,17 @@ Entry cross_entropy_dice_entry() {
 Entry bce_dice_entry() {
   using Options = BceDiceOptions;
   return SegmentationLosses::entry<Options>(
-      "bce_dice", "of two classes: binary cross entropy of one score and Dice of the second class",
+      "bce_dice", "two classes: binary cross entropy of one score and Dice loss of the second class",
       options::Describe<Options>()
-          .key("bce", &Options::bce, "weight of the mean binary cross entropy over pixels; 0: without it",
+          .key("bce", &Options::bce, "weight of the mean binary cross entropy over pixels; 0: off",
                {.min = 0.0, .max = 1e6})
           .key("bce_until", &Options::bce_until,
-               "leaves binary cross entropy out where 1 - Dice of a batch is below it; 0: never",
+               "drop binary cross entropy for a batch whose 1 - Dice is below this; 0: never",
                {.min = 0.0, .max = 1.0})
           .include(&Options::terms)
           .rule("dice", "and loss.bce must not both be 0",
                 [](const Options& o) { return o.bce > 0.0 || o.terms.dice > 0.0; })
-          .rule("bce_until", "would leave nothing without loss.dice",
+          .rule("bce_until", "leaves no loss without loss.dice",
                 [](const Options& o) { return o.bce_until == 0.0 || o.terms.dice > 0.0; }),
       [](const Options& options, Index classes) -> std::unique_ptr<SegmentationLoss> {
         return std::make_unique<BceDice>(options, classes);

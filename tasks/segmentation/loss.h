@@ -1,5 +1,4 @@
-// The losses of what gives scores for every pixel: a term for each pixel by itself, and Dice, which looks at
-// regions.
+// Losses of segmentation: a per-pixel term, and Dice, a region term.
 #pragma once
 
 #include <memory>
@@ -13,14 +12,14 @@ class SegmentationLoss {
  public:
   virtual ~SegmentationLoss() = default;
 
-  // An f32 scalar. output [N,H,W,scores()], mask u8 [N,H,W] with kIgnored where a pixel counts for nothing.
+  // An f32 scalar. output [N,H,W,scores()], mask u8 [N,H,W] with kIgnored for ignored pixels.
   Tensor operator()(const Tensor& output, const Tensor& mask) const;
-  // The scores of a pixel that the model must give: one a class, or where there are two classes, one that is
-  // above 0 for the second.
+  // Scores per pixel that the model must return: one per class, or for two classes possibly a single one that
+  // is above 0 for the second.
   Index scores() const { return scores_; }
-  // Whether a part of a step counts by its pixels, instead of its samples.
+  // Whether a part of a step is weighted by its pixels instead of its samples.
   bool by_pixels() const { return by_pixels_; }
-  // What its masks count where parts count by pixels; absent: the pixels that count.
+  // The weight of its masks if weighted by pixels; absent: the pixels that are not ignored.
   virtual datasets::BatchWeight batch_weight() const { return {}; }
 
  protected:
@@ -34,7 +33,7 @@ class SegmentationLoss {
 
 using SegmentationLosses = options::Registry<std::unique_ptr<SegmentationLoss>(Index classes)>;
 
-// Without a name it is cross_entropy_dice. Making one throws UserError when it is not for so many classes.
+// Default: cross_entropy_dice. Construction throws UserError if the number of classes does not fit.
 const SegmentationLosses& segmentation_losses();
 
 }  // namespace tandem::tasks

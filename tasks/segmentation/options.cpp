@@ -3,13 +3,13 @@
 namespace tandem::tasks {
 
 const options::Schema& SegmentationOptions::Data::schema() {
-  static const options::Schema schema =
-      options::Describe<Data>()
-          .include(&Data::set)
-          .key("augment", &Data::augment,
-               "transforms of each training image, in order; its mask shares those of geometry; evaluation "
-               "keeps those that are not random")
-          .short_key("name");
+  static const options::Schema schema = options::Describe<Data>()
+                                            .include(&Data::set)
+                                            .key("augment", &Data::augment,
+                                                 "transforms of each training image, in order; geometric "
+                                                 "ones also transform its mask; evaluation "
+                                                 "keeps those that are not random")
+                                            .short_key("name");
   return schema;
 }
 
@@ -18,7 +18,7 @@ const options::Schema& SegmentationOptions::Evaluation::schema() {
       options::Describe<Evaluation>()
           .key("confusion", &Evaluation::confusion, "write confusion.csv after the last evaluation")
           .key("examples", &Evaluation::examples,
-               "images of which each evaluation leaves a picture, beside their true and their predicted "
+               "number of images that each evaluation draws beside their true and predicted "
                "masks; 0: none",
                {.min = 0, .max = 64});
   return schema;
@@ -34,11 +34,11 @@ const MetricKinds& SegmentationOptions::metrics() {
 
 options::Schema SegmentationOptions::schema() {
   return options::Describe<SegmentationOptions>()
-      .key("model", &SegmentationOptions::model, "the network", {.required = true})
-      .key("data", &SegmentationOptions::data, "what to train on", {.required = true})
+      .key("model", &SegmentationOptions::model, "the model", {.required = true})
+      .key("data", &SegmentationOptions::data, "training data", {.required = true})
       .key("loss", &SegmentationOptions::loss, "the loss")
       .key("eval", &SegmentationOptions::eval, "evaluation during training")
-      .key("checkpoint", &SegmentationOptions::checkpoint, "what is saved, and when");
+      .key("checkpoint", &SegmentationOptions::checkpoint, "checkpoints");
 }
 
 }  // namespace tandem::tasks

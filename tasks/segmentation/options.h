@@ -1,4 +1,4 @@
-// Options of a task of segmentation in a configuration.
+// Options of a segmentation task.
 #pragma once
 
 #include <string>
@@ -31,7 +31,7 @@ struct SegmentationOptions {
   Evaluation eval;
   Checkpoint<SegmentationOptions> checkpoint;
   static options::Schema schema();
-  // What evaluations say.
+  // Metrics of evaluations.
   static const MetricKinds& metrics();
 };
 

@@ -1,4 +1,4 @@
-// Masks to look at: in colours, over their images, beside each other.
+// Drawing of masks: coloured, over their images, and in example sheets.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ Tensor coloured(const Tensor& mask);
 // The image, half covered by the colours of all classes but the first.
 Tensor overlay(const Tensor& image, const Tensor& mask);
 
-// A few examples below each other: image, truth and prediction of one are a row.
+// A sheet of examples; each row has image, truth and prediction.
 class ExampleSheet {
  public:
   explicit ExampleSheet(Index most) : sheet_(most) {}

@@ -30,9 +30,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr Index kMostMultiple = 4096;  // that the sides of an image are extended to
+constexpr Index kMostMultiple = 4096;  // maximum granularity of padded image sides
 
-// [height,width] of what lies in the upper left corner of a mask [1,H,W], brought to another size.
+// Crops [height,width] from the upper left corner of a mask [1,H,W], and resizes it.
 Tensor mask_of_size(const Tensor& mask, Index height, Index width, const Shape& image) {
   const Tensor result = Tensor::empty({image[0], image[1]}, {.dtype = DType::u8, .kind = MemoryKind::data});
   datasets::ImageView view = datasets::ImageView::whole(image[0], image[1]);
@@ -51,7 +51,7 @@ Segmenter::Segmenter(nn::Module& model, const SampleData& data,
                 [](const auto& spec) { return spec.name == "center_crop" || spec.name == "pad"; });
 }
 
-// [height,width,channels] with sides of the least power of two that the model takes such images in.
+// [height,width,channels] padded to multiples of the smallest power of two that the model accepts.
 Shape Segmenter::taken_for(const Shape& prepared) const {
   for (Index multiple = 1;; multiple *= 2) {
     const auto extended = [&](Index pixels) { return (pixels + multiple - 1) / multiple * multiple; };
@@ -93,7 +93,7 @@ std::string name_of_class(const datasets::DatasetInfo& info, std::size_t index) 
   return index < info.class_names.size() ? info.class_names[index] : std::to_string(index);
 }
 
-// The classes of a mask and their shares of its pixels, the largest first.
+// The classes of a mask and their shares of its pixels, in descending order.
 std::vector<std::pair<std::size_t, double>> shares_of(const Tensor& mask) {
   std::vector<std::int64_t> pixels(256);
   for (const auto value : mask.to_vector<std::uint8_t>()) ++pixels[value];

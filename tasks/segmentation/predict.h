@@ -1,4 +1,4 @@
-// Masks of images in files: written as PNG files with a palette, and what they hold printed.
+// Segmentation of image files: writes masks as PNG files with a palette, and prints their classes.
 #pragma once
 
 #include <vector>
@@ -8,17 +8,16 @@
 
 namespace tandem::tasks {
 
-// Gives images of any size a mask of their own size. What evaluation does to an image is done to it, except
-// that nothing is cut off: it is resized where the data's images are, and the mask is brought back; where
-// they are not, it is taken as it is, with a rim of the mean on the right and below as far as the model needs
-// one.
+// Returns a mask of the image's own size for any image. Preprocessing is that of evaluation, but without
+// cropping: if the data's images are resized, so is the image, and the mask is resized back; otherwise the
+// image is only padded with the mean on the right and below as the model needs.
 class Segmenter {
  public:
-  // The model lies on `device`, in evaluation mode; it and `data` are kept by reference.
+  // The model must be on `device`, in evaluation mode; keeps references to it and `data`.
   Segmenter(nn::Module& model, const SampleData& data, const std::vector<datasets::TransformSpec>& augment,
             Device device);
 
-  // u8 [H,W,C] → u8 [H,W]. Throws UserError when the model cannot take images of that size.
+  // u8 [H,W,C] → u8 [H,W]. Throws UserError for a size that the model cannot process.
   Tensor operator()(const Tensor& image) const;
 
  private:
@@ -30,8 +29,8 @@ class Segmenter {
   Device device_;
 };
 
-// What `tandem predict` does. Throws UserError naming the file that cannot be taken, and for an --out that
-// would not hold all of the masks, or would replace an image.
+// Implements `tandem predict`. Throws UserError naming a file that cannot be used, and for an --out that does
+// not fit all masks, or would replace an image.
 void write_masks(const Segmenter& segmenter, const datasets::DatasetInfo& info,
                  const datasets::ImageReading& reading, const PredictRequest& request);
 

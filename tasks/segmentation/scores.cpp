@@ -14,7 +14,7 @@ using datasets::kIgnored;
 
 namespace {
 
-// Of one pixel; false where a score is no number.
+// For one pixel; false for NaN scores.
 bool predicted(const float* scores, Index count, std::uint8_t& best) {
   if (count == 1) {
     best = scores[0] > 0.0F ? 1 : 0;

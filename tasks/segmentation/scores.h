@@ -1,4 +1,4 @@
-// Figures of predicted masks: one confusion matrix of all pixels of a set, and what follows from it.
+// Metrics of predicted masks, from one confusion matrix of all pixels of a set.
 #pragma once
 
 #include <array>
@@ -11,22 +11,22 @@
 
 namespace tandem::tasks {
 
-// The class of each pixel, of scores [N,H,W,K] u8 [N,H,W] on the host: the greatest, the first of equals; of
-// K = 1, whether it is above 0.
+// The predicted class of each pixel, u8 [N,H,W] on the host, from scores [N,H,W,K]: the maximum, the first on
+// ties; with K = 1, whether the score is above 0.
 Tensor classes_of_scores(const Tensor& scores);
 
-// Gathers figures over batches. Every pixel weighs the same, whatever its batch; ignored ones count nowhere.
+// Accumulates metrics over batches. Every pixel has the same weight in any batch; ignored ones do not count.
 class PixelScores {
  public:
-  // Shares of the second of two classes at which it is taken for it: i/kThresholds for i from 1 on.
+  // Probability thresholds for the second of two classes: i/kThresholds for i from 1.
   static constexpr int kThresholds = 20;
 
-  // `loss` is kept by reference.
+  // Keeps a reference to `loss`.
   PixelScores(const SegmentationLoss& loss, Index classes);
 
-  // output [N,H,W,scores of the loss], mask u8 [N,H,W]. Gives the predicted classes, u8 [N,H,W] on the host,
-  // and writes what `take` needs: loss and counts of the batch. A pixel with a score that is no number counts
-  // as another class than the true one.
+  // output [N,H,W,scores of the loss], mask u8 [N,H,W]. Returns the predicted classes, u8 [N,H,W] on the
+  // host, and writes the record for `take`: loss and counts of the batch. A pixel with a NaN score counts as
+  // wrong.
   Tensor measure(const Tensor& output, const Tensor& mask, RecordWriter& to) const;
   void take(RecordReader& from);
   Tensor add(const Tensor& output, const Tensor& mask);
@@ -34,14 +34,14 @@ class PixelScores {
   // miou, dice, pixel_accuracy, loss.
   Metrics metrics() const;
   const metrics::ConfusionMatrix& confusion() const { return confusion_; }
-  // Intersection over union of the second of two classes, were it taken where its probability is at least
-  // i/kThresholds, for i of 1 to kThresholds - 1; empty of other than two classes.
+  // IoU of the second of two classes at probability thresholds i/kThresholds, for i of 1 to kThresholds - 1;
+  // empty for other numbers of classes.
   std::vector<double> iou_by_threshold() const;
 
  private:
-  // Of two classes: pixels by true class and by probability of the second, in steps of 1/kThresholds.
+  // For two classes: pixels by true class and probability of the second, in steps of 1/kThresholds.
   using Probabilities = std::array<std::array<std::int64_t, kThresholds>, 2>;
-  // Of a batch.
+  // Sums of a batch.
   struct Loss {
     double mean = 0.0, pixels = 0.0;
   };

@@ -40,7 +40,7 @@ class SegmentationEvaluation final : public Evaluation {
         examples_(examples),
         details_(details) {}
 
-  // What the scores are of, and image, truth and prediction of the samples that are shown.
+  // The record of the metrics, and image, truth and prediction of the shown samples.
   Record forward(const datasets::Batch& batch) override {
     RecordWriter writer;
     const Tensor classes = scores_.measure(model_(batch["image"]), batch["mask"], writer);
@@ -112,7 +112,7 @@ Segmentation::Segmentation(const SegmentationOptions& options, const Context& co
     : SampleTask(std::move(data), options.data.augment, context),
       options_(options),
       loss_(segmentation_losses().make(options_.loss, data_->info().classes)) {
-  require(training_.output_shape().rank() == 3, "data", "segmentation is of images, {} has samples of {}",
+  require(training_.output_shape().rank() == 3, "data", "segmentation needs images, {} has samples of {}",
           data_->info().name, to_string(training_.output_shape()));
   const RandomScope random(context.seed, 0, 0);
   model_ = models::build(options_.model, {.sample = training_.output_shape(),

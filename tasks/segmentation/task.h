@@ -1,4 +1,4 @@
-// The task of what gives a class to every pixel: see family.h.
+// Segmentation task: see family.h.
 #pragma once
 
 #include "tasks/sample_task.h"
@@ -8,13 +8,14 @@ namespace tandem::tasks {
 
 class Segmentation final : public SampleTask {
  public:
-  // Throws UserError when the model does not fit the data, options::OptionError when not its own options.
+  // Throws UserError when the model does not fit the data, options::OptionError for options that do not fit
+  // each other.
   Segmentation(const SegmentationOptions& options, const Context& context,
                std::shared_ptr<const SampleData> data);
 
   Tensor loss(const datasets::Batch& batch, const LossContext& context) override;
   PartCounts part_counts() const override;
-  // Pixels by the weights of their classes, which the source has added up.
+  // Pixels weighted by class, summed by the source.
   optim::PartWeight measured_weight(const datasets::Batch& batch) const override { return batch.weight; }
 
   datasets::Batch synthetic_batch(Index samples, std::uint64_t seed, Device device) const override;

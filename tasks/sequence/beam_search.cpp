@@ -17,18 +17,17 @@ constexpr const char* kBeamSearch = "beam_search";
 
 std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
-// A hypothesis in its row. Unused rows, of length -1, are those of sentences that have fewer continuations
-// than beams.
+// A hypothesis in its row. Rows of length -1 are unused: their sentence has fewer continuations than beams.
 struct Beam {
   double sum = 0.0;   // of log-probabilities
-  Index length = -1;  // tokens behind the begin, the end included
+  Index length = -1;  // tokens after the begin token, including the end
   bool ended = false;
 
   bool used() const { return length >= 0; }
   bool open() const { return used() && !ended; }
 };
 
-// How a row continues one of the step before.
+// A row's token and its parent row in the step before.
 struct Link {
   Index parent;
   std::int32_t token;
@@ -39,18 +38,18 @@ struct Candidate {
   Link link;
 };
 
-// A strict order, total over the candidates of a sentence.
+// A strict total order over the candidates of a sentence.
 bool better(const Candidate& a, const Candidate& b) {
   if (a.sum != b.sum) return a.sum > b.sum;
   return std::pair(a.link.parent, a.link.token) < std::pair(b.link.parent, b.link.token);
 }
 
-// The best so many of those that are offered.
+// The n best of the offered candidates.
 class Best {
  public:
   explicit Best(Index most) : most_(at(most)) {}
 
-  // What has less is not taken.
+  // Candidates below this are rejected.
   double least() const {
     return heap_.size() < most_ ? -std::numeric_limits<double>::infinity() : heap_.front().sum;
   }
@@ -105,7 +104,7 @@ class Search {
   std::span<const Index> source_lengths_;
   Index position_ = 0;
   Index vocabulary_ = 0, source_ = 0;  // V, S; 0 before the first step
-  // Of each row.
+  // Per row.
   std::vector<Beam> beams_, next_beams_;
   std::vector<std::int32_t> tokens_;
   std::vector<Index> parents_;
@@ -139,8 +138,9 @@ void Search::check(const BeamPrediction& prediction) {
   const auto size = static_cast<Index>(prediction.log_probabilities.size());
   const Index vocabulary = vocabulary_ > 0 ? vocabulary_ : size / rows_;
   require(size == rows_ * vocabulary && vocabulary > options_.end, kBeamSearch,
-          "step {}: log-probabilities are [{} rows,V] with V above the end {}{}, got {} values", position_,
-          rows_, options_.end, vocabulary_ > 0 ? fmt::format(" and {} as before", vocabulary_) : "", size);
+          "step {}: log-probabilities must be [{} rows,V] with V above the end {}{}, got {} values",
+          position_, rows_, options_.end,
+          vocabulary_ > 0 ? fmt::format(" and {} as before", vocabulary_) : "", size);
   vocabulary_ = vocabulary;
   if (!covers()) return;
   const auto weights = static_cast<Index>(prediction.attention.size());
@@ -151,7 +151,7 @@ void Search::check(const BeamPrediction& prediction) {
           position_, rows_, position_ > 0 ? fmt::format(" with S {} as before", source_) : "", weights);
   for (std::size_t sentence = 0; sentence < source_lengths_.size(); ++sentence)
     require(source_lengths_[sentence] <= source, kBeamSearch,
-            "sentence {} has {} source words, and attention is over {} only", sentence,
+            "sentence {} has {} source words, but attention covers only {}", sentence,
             source_lengths_[sentence], source);
   source_ = source;
 }
@@ -239,20 +239,22 @@ std::vector<BeamHypothesis> Search::hypotheses(Index sentence) const {
 }
 
 void check_options(Index batch, const BeamOptions& options, std::span<const Index> source_lengths) {
-  require(batch >= 0, kBeamSearch, "a batch has at least 0 sentences, got {}", batch);
-  require(options.width >= 1, kBeamSearch, "the width of the beam is at least 1 (1: greedy), got {}",
+  require(batch >= 0, kBeamSearch, "a batch must have at least 0 sentences, got {}", batch);
+  require(options.width >= 1, kBeamSearch, "the beam width must be at least 1 (1: greedy), got {}",
           options.width);
-  require(options.max_length >= 1, kBeamSearch, "max_length is at least 1, got {}", options.max_length);
-  require(options.begin >= 0 && options.end >= 0, kBeamSearch, "begin and end are tokens, got {} and {}",
+  require(options.max_length >= 1, kBeamSearch, "max_length must be at least 1, got {}", options.max_length);
+  require(options.begin >= 0 && options.end >= 0, kBeamSearch, "begin and end must be tokens, got {} and {}",
           options.begin, options.end);
   require(std::isfinite(options.length_penalty) && options.length_penalty >= 0.0, kBeamSearch,
-          "length_penalty is a finite number of at least 0 (0: none), got {}", options.length_penalty);
+          "length_penalty must be a finite number of at least 0 (0: none), got {}", options.length_penalty);
   require(std::isfinite(options.coverage_penalty) && options.coverage_penalty >= 0.0, kBeamSearch,
-          "coverage_penalty is a finite number of at least 0 (0: none), got {}", options.coverage_penalty);
+          "coverage_penalty must be a finite number of at least 0 (0: none), got {}",
+          options.coverage_penalty);
   require(source_lengths.empty() || static_cast<Index>(source_lengths.size()) == batch, kBeamSearch,
-          "source_lengths are of each of the {} sentences, or of none, got {}", batch, source_lengths.size());
+          "source_lengths must have an entry for each of {} sentences, or none, got {}", batch,
+          source_lengths.size());
   for (const Index length : source_lengths)
-    require(length >= 0, kBeamSearch, "the length of a source is at least 0, got {}", length);
+    require(length >= 0, kBeamSearch, "the length of a source must be at least 0, got {}", length);
 }
 
 }  // namespace

@@ -17,14 +17,14 @@ constexpr float kInfiniteLogit = std::numeric_limits<float>::infinity();
 
 void check(std::span<const float> logits, const SamplingOptions& options) {
   require(std::isfinite(options.temperature) && options.temperature >= 0.0, "sample_token",
-          "temperature is a finite number of at least 0 (0: the most probable token), got {}",
+          "temperature must be a finite number of at least 0 (0: the most probable token), got {}",
           options.temperature);
   const Index top_k = options.top_k.value_or(1);
-  require(top_k >= 1, "sample_token", "top_k is at least 1 (absent: all tokens), got {}", top_k);
-  require(!logits.empty(), "sample_token", "a token is drawn from at least one logit, got none");
+  require(top_k >= 1, "sample_token", "top_k must be at least 1 (absent: all tokens), got {}", top_k);
+  require(!logits.empty(), "sample_token", "sampling needs at least one logit, got none");
   for (std::size_t token = 0; token < logits.size(); ++token)
     require(logits[token] < kInfiniteLogit, "sample_token",
-            "the logit of token {} is {}, and cannot be drawn by", token, logits[token]);
+            "the logit of token {} is {}, expected a number below +inf", token, logits[token]);
 }
 
 // Uniform in [0, 1) with 53 bits.
@@ -34,7 +34,7 @@ double uniform(const SamplingDraw& draw) {
   return static_cast<double>(bits) * 0x1p-53;
 }
 
-// The `count` tokens of the greatest logits, lower tokens first among equals, in ascending order.
+// The `count` tokens with the largest logits (lower tokens first on ties), in ascending order.
 std::vector<std::int32_t> greatest(std::span<const float> logits, Index count) {
   std::vector<std::int32_t> tokens(logits.size());
   std::iota(tokens.begin(), tokens.end(), 0);
@@ -53,21 +53,21 @@ std::vector<std::int32_t> greatest(std::span<const float> logits, Index count) {
 std::int32_t sample_token(std::span<const float> logits, const SamplingOptions& options,
                           const SamplingDraw& draw) {
   check(logits, options);
-  const auto most = std::max_element(logits.begin(), logits.end());  // the first of equals
-  require(*most > -kInfiniteLogit, "sample_token", "all {} logits are -inf: no token can be drawn",
+  const auto most = std::max_element(logits.begin(), logits.end());  // the first maximum
+  require(*most > -kInfiniteLogit, "sample_token", "all {} logits are -inf: no token can be sampled",
           logits.size());
   if (options.temperature == 0.0) return static_cast<std::int32_t>(most - logits.begin());
 
   const auto size = static_cast<Index>(logits.size());
   const std::vector<std::int32_t> tokens = greatest(logits, options.top_k.value_or(size));
-  std::vector<double> sums;  // of the weights up to each token
+  std::vector<double> sums;  // cumulative weights
   double sum = 0.0;
   for (const std::int32_t token : tokens) {
     const double below = static_cast<double>(logits[static_cast<std::size_t>(token)]) - *most;
     sums.push_back(sum += std::exp(below / options.temperature));
   }
-  // The first whose sum is greater: never one of weight 0, since its sum is that of the one before. There is
-  // one: u <= 1 - 2⁻⁵³, and so u·sum rounds to less than the sum.
+  // The first token with a greater sum: never one of weight 0, whose sum equals the one before. It exists: u
+  // <= 1 - 2⁻⁵³, so u·sum rounds to less than the sum.
   const auto drawn = std::upper_bound(sums.begin(), sums.end(), uniform(draw) * sum);
   return tokens[static_cast<std::size_t>(drawn - sums.begin())];
 }

@@ -24,7 +24,7 @@ std::shared_ptr<LabelledTextData> LabelledTextData::named(const datasets::Labell
 
 namespace {
 
-// With the words of a description saved with weights, where there is one.
+// Uses the words of a description saved with weights, if given.
 datasets::LabelledTextOptions with_words(datasets::LabelledTextOptions options, const Json* words_of) {
   if (!words_of) return options;
   const DataPtr then = LabelledTextData::recall(*words_of);
@@ -99,7 +99,7 @@ void LabelledTextData::require_like(const Json& saved, const std::string& weight
   if (theirs == ours) return;
   const auto [a, b] = std::ranges::mismatch(theirs, ours);
   throw UserError(
-      "", fmt::format("{}: were trained with other words: {} of them, {} has {}; the first that differs is "
+      "", fmt::format("{}: were trained with other words: {} of them, {} has {}; the first difference is "
                       "number {}, \"{}\" there and \"{}\" here",
                       weights, theirs.size(), name_, ours.size(), a - theirs.begin(),
                       a == theirs.end() ? "" : *a, b == ours.end() ? "" : *b));

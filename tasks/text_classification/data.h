@@ -1,4 +1,4 @@
-// The data of a classifier of texts: texts as numbers, the words that the numbers stand for, the classes.
+// Data of a text classifier: texts as word ids, the vocabulary, and the classes.
 #pragma once
 
 #include <memory>
@@ -12,12 +12,11 @@ namespace tandem::tasks {
 
 class LabelledTextData final : public Data, public HasVocabularies {
  public:
-  // `words_of`: as Context has it.
+  // `words_of`: see Context.
   static DataPtr open(const TextClassificationOptions& options, const Json* words_of = nullptr);
-  // Without reading where the classes are known and the vocabulary has a bound: as many words as it may have,
-  // of which only the number is true.
+  // Without reading if the classes are known and the vocabulary has a maximum size, which is assumed.
   static DataPtr describe(const TextClassificationOptions& options, const Json* words_of = nullptr);
-  // From what description() gave: words, tokenizer and classes, no text.
+  // From description(): words, tokenizer and classes, no text.
   static DataPtr recall(const Json& description);
 
   Json description() const override;
@@ -34,10 +33,10 @@ class LabelledTextData final : public Data, public HasVocabularies {
   const datasets::Tokenizer& tokenizer() const { return *tokenizer_; }
   bool is_open() const { return corpus_.train.size() > 0; }
   Index max_words() const { return max_words_; }
-  // "train", "validation" or "test". Throws UserError when there is none, InternalError when the data is only
-  // described.
+  // "train", "validation" or "test". Throws UserError for a missing split, InternalError when the data is
+  // only described.
   const datasets::LabelledSequences& texts(const std::string& split) const;
-  // A text as the model reads it.
+  // Encodes a text for the model.
   datasets::EncodedText encode(std::string_view text) const {
     return datasets::encode_text(text, *tokenizer_, corpus_.vocabulary, max_words_);
   }

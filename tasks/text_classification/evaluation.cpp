@@ -8,7 +8,7 @@ namespace tandem::tasks {
 
 namespace {
 
-// null where there is nothing to share.
+// null for an empty whole.
 Json share(std::int64_t part, std::int64_t whole) {
   return whole > 0 ? Json(static_cast<double>(part) / static_cast<double>(whole)) : Json();
 }

@@ -1,4 +1,4 @@
-// The figures of a classifier of texts: those of any classifier, and in detail those of each class.
+// Metrics of a text classifier: those of any classifier, and details per class.
 #pragma once
 
 #include "models/text_encoder.h"
@@ -7,13 +7,12 @@
 
 namespace tandem::tasks {
 
-// Words [T,N] and, in host memory, how many of each text count; on the device `shapes`, which has no lengths,
-// all of them.
+// Uses words [T,N] and the lengths of texts, in host memory; on the device `shapes` texts have full length.
 Tensor logits_of(models::TextEncoder& model, const datasets::Batch& batch);
 
 class TextEvaluation final : public Evaluation {
  public:
-  // All are kept by reference. `details` asks for confusions.
+  // Keeps references. `details`: count confusions.
   TextEvaluation(models::TextEncoder& model, const ClassificationLoss& loss,
                  const std::vector<std::string>& classes, bool details)
       : model_(model), classes_(classes), scores_(loss, details) {}
@@ -23,9 +22,8 @@ class TextEvaluation final : public Evaluation {
   }
   void accumulate(std::span<const std::byte> record) override { scores_.take(record); }
   Metrics metrics() const override { return scores_.metrics(); }
-  // "classes", their names; "confusion", rows of true classes; "per_class": for each its texts, the share of
-  // them that were found (recall), and the share of what was taken for it that is it (precision), null of
-  // none.
+  // "classes", their names; "confusion", rows of true classes; "per_class": for each its texts, recall and
+  // precision, null if undefined.
   Json details() const override;
   std::optional<Breakdown> breakdown() const override { return scores_.breakdown(classes_); }
   std::vector<Artifact> artifacts() const override;

@@ -10,11 +10,11 @@ const options::Schema& TextClassificationOptions::Data::schema() {
 options::Schema TextClassificationOptions::schema() {
   using Options = TextClassificationOptions;
   return options::Describe<Options>()
-      .key("model", &Options::model, "the network", {.required = true})
-      .key("data", &Options::data, "the texts to learn", {.required = true})
+      .key("model", &Options::model, "the model", {.required = true})
+      .key("data", &Options::data, "training texts", {.required = true})
       .key("loss", &Options::loss, "the loss")
       .key("eval", &Options::eval, "evaluation during training")
-      .key("checkpoint", &Options::checkpoint, "what is saved, and when");
+      .key("checkpoint", &Options::checkpoint, "checkpoints");
 }
 
 }  // namespace tandem::tasks

@@ -1,4 +1,4 @@
-// Options of a classifier of texts in a configuration.
+// Options of a text-classification task.
 #pragma once
 
 #include "data/text/labelled_registry.h"
@@ -19,7 +19,7 @@ struct TextClassificationOptions {
   ClassificationOptions::Evaluation eval;
   Checkpoint<TextClassificationOptions> checkpoint;
   static options::Schema schema();
-  // What evaluations say.
+  // Metrics of evaluations.
   static const MetricKinds& metrics() { return ClassificationOptions::metrics(); }
 };
 

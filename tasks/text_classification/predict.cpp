@@ -46,7 +46,7 @@ void classify_texts(models::TextEncoder& model, const LabelledTextData& data, co
     const std::vector<float> values = (request.logits ? logits : softmax(logits)).to_vector<float>();
     const auto scores = static_cast<std::size_t>(logits.size(1));
     for (std::size_t i = 0; i < encoded.size(); ++i) {
-      const bool empty = texts[first + i].empty();  // a line that says nothing is of no class
+      const bool empty = texts[first + i].empty();  // an empty line has no class
       print_answer(texts[first + i], {{"unknown", encoded[i].unknown}},
                    {values.data() + i * scores, empty ? 0 : std::min(scores, classes)}, data.classes(),
                    request);

@@ -1,4 +1,4 @@
-// Prints the classes of texts.
+// Prediction of the classes of texts.
 #pragma once
 
 #include "models/text_encoder.h"
@@ -6,9 +6,9 @@
 
 namespace tandem::tasks {
 
-// An input that names a file stands for its lines, any other one for itself. With `json` each answer has
-// "unknown", too: words of the text that the model does not know. The model lies on `device`, in evaluation
-// mode. Throws UserError for files that cannot be read.
+// An input that names a file is replaced by its lines, other inputs are texts. With `json` each answer also
+// has "unknown", the words outside the vocabulary. The model must be on `device`, in evaluation mode. Throws
+// UserError for unreadable files.
 void classify_texts(models::TextEncoder& model, const LabelledTextData& data, const PredictRequest& request,
                     Device device);
 

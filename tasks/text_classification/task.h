@@ -1,4 +1,4 @@
-// The task of a classifier of texts: see family.h.
+// Text-classification task: see family.h.
 #pragma once
 
 #include <memory>
@@ -13,11 +13,11 @@
 
 namespace tandem::tasks {
 
-// Batches are texts of about one length (data/text/sequence_source.h). With `drop_last`, and where a batch
-// size is asked for, the last texts are left out of every epoch so that all batches are full.
+// Batches are texts of similar length (data/text/sequence_source.h). With `drop_last`, or a requested batch
+// size, every epoch drops the last texts so that all batches are full.
 class TextClassification final : public Task {
  public:
-  // Throws options::OptionError when the model is no classifier of texts.
+  // Throws options::OptionError when the model is not a text classifier.
   TextClassification(const TextClassificationOptions& options, const Context& context,
                      std::shared_ptr<const LabelledTextData> data);
 

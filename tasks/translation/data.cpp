@@ -63,8 +63,8 @@ DataPtr TranslationData::recall(const Json& description) {
     throw UserError("data", fmt::format("the description is damaged: {}", files::json_reason(error)));
   }
   require(data->max_length_ > 0 && data->max_length_ <= datasets::kMaxPieces, "data",
-          "the description is damaged: texts have up to {} pieces, at most {} can be asked for",
-          data->max_length_, datasets::kMaxPieces);
+          "the description is damaged: texts have up to {} pieces, the maximum is {}", data->max_length_,
+          datasets::kMaxPieces);
   return data;
 }
 
@@ -84,8 +84,7 @@ void TranslationData::require_like(const Json& saved, const std::string& weights
   for (const int side : {0, 1}) {
     const datasets::TextCodec &theirs = codec_of(other.codecs(), side), &ours = codec_of(codecs(), side);
     require(theirs.description() == ours.description(), "",
-            "{}: were trained with other pieces of the {}: {} of \"{}\", {} has {} of \"{}\" that are not "
-            "the same",
+            "{}: were trained with other pieces of the {}: {} of \"{}\", {} has {} different ones of \"{}\"",
             weights, kSides[side], theirs.size(), theirs.name(), name_, ours.size(), ours.name());
   }
   require(other.codecs().shared() == codecs().shared(), "",

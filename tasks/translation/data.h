@@ -1,4 +1,4 @@
-// The data of a translator: pairs of texts as numbers, and the codecs that the numbers are of.
+// Data of a translation task: pairs of texts as piece ids, and their codecs.
 #pragma once
 
 #include <memory>
@@ -14,11 +14,11 @@ namespace tandem::tasks {
 
 class TranslationData final : public Data, public HasVocabularies {
  public:
-  // `words_of`: as Context has it.
+  // `words_of`: see Context.
   static DataPtr open(const TranslationOptions& options, const Json* words_of = nullptr);
-  // Without reading where the codecs' sizes are known: of the codecs only those are true.
+  // Without reading if the sizes of the codecs are known; only their sizes are valid then.
   static DataPtr describe(const TranslationOptions& options, const Json* words_of = nullptr);
-  // From what description() gave: the codecs, no pairs.
+  // From description(): the codecs, no pairs.
   static DataPtr recall(const Json& description);
 
   Json description() const override;
@@ -33,14 +33,14 @@ class TranslationData final : public Data, public HasVocabularies {
   const datasets::PairCorpus& corpus() const { return corpus_; }
   bool is_open() const { return corpus_.train.size() > 0; }
   Index max_length() const { return max_length_; }
-  // "train", "validation" or "test". Throws UserError when there is none, InternalError when the data is only
-  // described.
+  // "train", "validation" or "test". Throws UserError for a missing split, InternalError when the data is
+  // only described.
   const datasets::EncodedPairs& pairs(const std::string& split) const;
 
-  // Pairs are numbered through the splits, those for validation first, then those to test on, then those to
-  // train on: a batch says of each of its pairs which it is.
+  // Pairs are numbered through the splits: validation, then test, then training; a batch holds the numbers of
+  // its pairs.
   Index first_of(const std::string& split) const;
-  // What an evaluated pair is about, by its number; nullptr of a pair to train on.
+  // The source text of an evaluated pair, by its number; nullptr for a training pair.
   const std::string* source_of(Index pair) const;
   const std::vector<std::string>* references_of(Index pair) const;
 

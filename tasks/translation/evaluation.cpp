@@ -15,21 +15,21 @@ namespace {
 
 constexpr std::int32_t kNeverWritten = -1;
 
-// Lines and columns are of the file, not of the text.
+// Replaces line breaks and tabs, which separate lines and columns of the file.
 std::string in_one_line(std::string text) {
   std::ranges::replace_if(
       text, [](char c) { return c == '\t' || c == '\n' || c == '\r'; }, ' ');
   return text;
 }
 
-// What a codec writes in lower case is compared with references in lower case.
+// Lower-cases references if the codec writes lower case.
 std::vector<std::string> in_its_case(std::vector<std::string> references, const datasets::TextCodec& codec) {
   if (codec.drops_case())
     for (std::string& text : references) text = datasets::lower_case(text);
   return references;
 }
 
-// Of each text of a batch, without its end.
+// The targets of a batch, without their ends.
 std::vector<std::vector<std::int32_t>> targets_of(const datasets::Batch& batch) {
   const Tensor& field = batch["target"];
   const auto ids = field.to_vector<std::int64_t>(),

@@ -1,5 +1,4 @@
-// The figures of a translator: how likely it takes the references to be, and how far from them what it writes
-// by itself is.
+// Metrics of translation: likelihood of the references, and quality of the translations by beam search.
 #pragma once
 
 #include <string>
@@ -12,30 +11,29 @@
 
 namespace tandem::tasks {
 
-// "source_length" of a batch in host memory, as models want it; on the device `shapes` absent.
+// "source_length" of a batch in host memory, for models; absent on the device `shapes`.
 Tensor source_lengths(const datasets::Batch& batch);
 
-// Loss and perplexity are of the first reference's pieces, the end included, each given those before it,
-// without label smoothing. Of what beam search writes: BLEU against all references (sacrebleu's defaults;
-// where the target's codec drops case, in lower case, sacrebleu -lc);
-// errors per piece of the nearest reference, of which no piece that the codec does not know is ever found;
-// the share of texts with an error. Of pairs to train on, the target is the reference.
+// Loss and perplexity are those of the first reference's pieces including the end, with teacher forcing and
+// without label smoothing. Of beam search: BLEU against all references (sacrebleu's defaults; sacrebleu -lc
+// if the target's codec drops case); errors per piece of the nearest reference, where unknown pieces always
+// count as errors; the share of texts with an error. For training pairs, the target is the reference.
 class TranslationEvaluation final : public Evaluation {
  public:
-  // All are kept by reference. `details` asks for the translations.
+  // Keeps references. `details`: save the translations.
   TranslationEvaluation(models::SequenceToSequence& model, const TranslationData& data,
                         const BeamOptions& options, bool details)
       : model_(model), data_(data), options_(options), keeps_(details) {}
 
-  // The loss; of what is written what the figures are sums of, and the lines of the translations.
+  // The loss; the sums for the other metrics, and the lines of the translations.
   Record forward(const datasets::Batch& batch) override;
   void accumulate(std::span<const std::byte> record) override;
   Metrics metrics() const override;
-  // "bleu": its signature, brevity penalty, precisions and lengths; "pieces": errors by their kind; "cut":
-  // translations that had not ended at max_length.
+  // "bleu": its signature, brevity penalty, precisions and lengths; "pieces": errors by kind; "cut":
+  // translations that did not end before max_length.
   Json details() const override;
-  // "translations.tsv": a line for each text, what it was, what was written, the references; white space is
-  // one space.
+  // "translations.tsv": one line per text with source, translation and references; white space becomes one
+  // space.
   std::vector<Artifact> artifacts() const override;
 
  private:
@@ -43,14 +41,14 @@ class TranslationEvaluation final : public Evaluation {
     double nll = 0.0;
     std::int64_t targets = 0;
   };
-  // Of all texts, or of a batch's.
+  // Sums over all texts, or over a batch's.
   struct Written {
     metrics::BleuStatistics bleu;
     metrics::ErrorRate pieces;
     Index cut = 0;
   };
   Loss loss_of(const datasets::Batch& batch);
-  // Adds what a text has to `sums` and `lines`.
+  // Adds one text to `sums` and `lines`.
   void count(Index pair, const std::vector<std::int32_t>& target, const BeamHypothesis& found, Written& sums,
              std::string& lines) const;
 

@@ -1,6 +1,6 @@
-// Translation: a text from another one – sentences of another language, how a word is pronounced. Metrics:
-// loss and perplexity of the references' pieces, and of the translations that beam search writes BLEU, errors
-// per piece and the share of texts that are not exactly right.
+// Translation: maps a text to another one, e.g. between languages, or to its pronunciation. Metrics: loss and
+// perplexity of the references' pieces, and of beam-search translations BLEU, errors per piece and the share
+// of texts with an error.
 #pragma once
 
 #include "tasks/registry.h"

@@ -7,8 +7,8 @@ const options::Schema& TranslationOptions::Data::schema() {
       options::Describe<Data>()
           .include(&Data::pairs)
           .key("batch_tokens", &Data::batch_tokens,
-               "pieces of a batch on its longer side, padding included, so that batches of short pairs have "
-               "more of them; 0: batch_size pairs, whatever their length",
+               "pieces of a batch on its longer side, including padding, so that batches of short pairs have "
+               "more of them; 0: batch_size pairs of any length",
                {.min = 0, .max = 1 << 24})
           .short_key("name");
   return schema;
@@ -16,7 +16,7 @@ const options::Schema& TranslationOptions::Data::schema() {
 
 const options::Schema& TranslationOptions::Loss::schema() {
   static const options::Schema schema = options::Describe<Loss>().key(
-      "label_smoothing", &Loss::label_smoothing, "share of a target that is spread over all pieces",
+      "label_smoothing", &Loss::label_smoothing, "share of a target distributed over all pieces",
       {.min = 0.0, .max = 1.0, .open_max = true});
   return schema;
 }
@@ -24,16 +24,15 @@ const options::Schema& TranslationOptions::Loss::schema() {
 const options::Schema& TranslationOptions::Evaluation::schema() {
   static const options::Schema schema =
       options::Describe<Evaluation>()
-          .key("beam", &Evaluation::beam,
-               "translations of a text that are followed at once; 1: greedy search", {.min = 1, .max = 1024})
+          .key("beam", &Evaluation::beam, "beam width; 1: greedy search", {.min = 1, .max = 1024})
           .key("max_length", &Evaluation::max_length,
-               "pieces of a translation, its end included, at which it is cut; auto: data.max_length + 1",
+               "maximum pieces of a translation, including its end; auto: data.max_length + 1",
                {.min = 1, .max = 1 << 20, .keyword = "auto"})
           .key("length_penalty", &Evaluation::length_penalty,
-               "by which long translations are preferred, 0: the shorter the likelier (GNMT's α)",
+               "length penalty (GNMT's α): larger prefers longer translations; 0: none",
                {.min = 0.0, .max = 10.0})
           .key("coverage_penalty", &Evaluation::coverage_penalty,
-               "by which those are preferred that have looked at all of the source, 0: not at all (GNMT's β)",
+               "coverage penalty (GNMT's β): prefers translations that attend to the whole source; 0: none",
                {.min = 0.0, .max = 10.0})
           .key("translations", &Evaluation::translations, "write translations.tsv after the last evaluation");
   return schema;
@@ -51,11 +50,11 @@ const MetricKinds& TranslationOptions::metrics() {
 options::Schema TranslationOptions::schema() {
   using Options = TranslationOptions;
   return options::Describe<Options>()
-      .key("model", &Options::model, "the network", {.required = true})
-      .key("data", &Options::data, "the pairs to learn", {.required = true})
+      .key("model", &Options::model, "the model", {.required = true})
+      .key("data", &Options::data, "training pairs", {.required = true})
       .key("loss", &Options::loss, "the loss")
-      .key("eval", &Options::eval, "evaluation during training, and how translations are searched for")
-      .key("checkpoint", &Options::checkpoint, "what is saved, and when");
+      .key("eval", &Options::eval, "evaluation during training, and beam search")
+      .key("checkpoint", &Options::checkpoint, "checkpoints");
 }
 
 }  // namespace tandem::tasks

@@ -1,4 +1,4 @@
-// Options of a translator in a configuration.
+// Options of a translation task.
 #pragma once
 
 #include <optional>
@@ -14,17 +14,18 @@ namespace tandem::tasks {
 struct TranslationOptions {
   struct Data {
     datasets::PairDataOptions pairs;
-    Index batch_tokens = 0;  // of the longer side, padded, in place of a number of pairs; 0: batch_size pairs
+    Index batch_tokens = 0;  // pieces of the longer side, padded, instead of a number of pairs; 0: batch_size
+                             // pairs
     static const options::Schema& schema();
   };
   struct Loss {
     double label_smoothing = 0.1;
     static const options::Schema& schema();
   };
-  // How translations are searched for, in evaluations and in predictions.
+  // Beam search of evaluations and predictions.
   struct Evaluation {
     Index beam = 5;
-    std::optional<Index> max_length{};  // absent: data.max_length, and the end
+    std::optional<Index> max_length{};  // absent: data.max_length plus the end
     double length_penalty = BeamOptions{}.length_penalty;
     double coverage_penalty = BeamOptions{}.coverage_penalty;
     bool translations = false;  // write them after the last evaluation
@@ -37,7 +38,7 @@ struct TranslationOptions {
   Evaluation eval;
   Checkpoint<TranslationOptions> checkpoint;
   static options::Schema schema();
-  // What evaluations say.
+  // Metrics of evaluations.
   static const MetricKinds& metrics();
 };
 

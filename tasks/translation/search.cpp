@@ -9,8 +9,7 @@ namespace tandem::tasks {
 
 namespace {
 
-// What the model says of each step of a search; of the rows' states it has those that the search goes on
-// with.
+// The model's function for beam search; keeps the states of the rows that the search continues.
 class Writer {
  public:
   Writer(models::SequenceToSequence& model, const Tensor& source, const Tensor& lengths, bool with_attention)

@@ -9,11 +9,11 @@
 
 namespace tandem::tasks {
 
-// With the marks of the data's codec, and all that the configuration says.
+// With the begin and end tokens of the data's codec, and the configuration's options.
 BeamOptions beam_options(const TranslationOptions::Evaluation& options, const TranslationData& data);
 
-// The hypotheses of each of N texts, the best first. Source i64 [S,N] with `lengths` pieces of each, i64 [N]
-// in host memory; the model lies where the source does.
+// The hypotheses of each of N texts, the best first. Source i64 [S,N] with `lengths` pieces each, i64 [N] in
+// host memory; model and source are on the same device.
 std::vector<std::vector<BeamHypothesis>> search(models::SequenceToSequence& model, const Tensor& source,
                                                 const Tensor& lengths, const BeamOptions& options);
 

@@ -31,14 +31,14 @@ std::shared_ptr<models::SequenceToSequence> model_of(const models::ModelOptions&
                                                                 .shared_words = codecs.shared()});
 }
 
-// The first of them, to train on.
+// The first `count` training pairs.
 EncodedPairs first_of(const EncodedPairs& all, Index count) {
   EncodedPairs first;
   for (Index i = 0; i < std::min(count, all.size()); ++i) first.add(all.source(i), all.target(i));
   return first;
 }
 
-// Pieces of both sides that have no number, of all.
+// Share of pieces outside the vocabularies, on both sides.
 double unknown_share(const EncodedPairs& pairs) {
   const std::size_t all = pairs.source_ids.size() + pairs.target_ids.size();
   return static_cast<double>(pairs.unknown_source + pairs.unknown_target) /
@@ -54,10 +54,9 @@ Translation::Translation(const TranslationOptions& options, const Context& conte
       data_(std::move(data)),
       model_(model_of(options_.model, data_->codecs(), context_.seed)) {
   if (options_.eval.coverage_penalty > 0.0 && !model_->gives_attention())
-    throw options::OptionError(
-        "eval.coverage_penalty",
-        "counts what the decoder has looked at, and this model gives no attention; set "
-        "it to 0");
+    throw options::OptionError("eval.coverage_penalty",
+                               "needs attention weights, which this model does not return; set "
+                               "it to 0");
 }
 
 Tensor Translation::loss(const datasets::Batch& batch, const LossContext& context) {
@@ -154,11 +153,11 @@ std::string Translation::text_of_data() const {
   std::string text =
       fmt::format("{}: {} pairs to train on, {} for validation, {} to test on; ", data_->name(),
                   corpus.train.size(), corpus.validation.size(), corpus.test.size());
-  text += codecs.shared() ? fmt::format("{} pieces on both sides", codecs.source->size())
-                          : fmt::format("{} pieces to read and {} to write", codecs.source->size(),
-                                        codecs.target->size());
+  text += codecs.shared()
+              ? fmt::format("{} pieces on both sides", codecs.source->size())
+              : fmt::format("{} source and {} target pieces", codecs.source->size(), codecs.target->size());
   if (corpus.train.size() > 0) {
-    text += fmt::format(", {:.1f} % of the text's are none of them", 100.0 * unknown_share(corpus.train));
+    text += fmt::format(", {:.1f} % of the text's are unknown", 100.0 * unknown_share(corpus.train));
     text += fmt::format("; {:.0f} % of an epoch is text, the rest padding",
                         100.0 * training_pairs({}, 0)->real_share(0));
   }
@@ -183,7 +182,7 @@ std::vector<Signature> Translation::signatures() {
            .batch_axis = 1,
            .input = "words",
            .outputs = {"logits"},
-           .no_graph = "a translation is a search that calls the decoder piece by piece"}};
+           .no_graph = "translation needs beam search, which calls the decoder piece by piece"}};
 }
 
 void Translation::predict(const PredictRequest& request, Device device) {

@@ -1,4 +1,4 @@
-// The task of a translator: see family.h.
+// Translation task: see family.h.
 #pragma once
 
 #include <memory>
@@ -12,12 +12,12 @@
 
 namespace tandem::tasks {
 
-// Batches are pairs of about one length (data/text/pair_source.h). The loss is the mean over the pieces of
-// the targets, their ends included, and batches count by those. With `drop_last`, and where a batch size is
-// asked for, the last pairs are left out of every epoch so that all batches are full.
+// Batches are pairs of similar length (data/text/pair_source.h). The loss is the mean over target pieces
+// including ends, and batches are weighted by their number. With `drop_last`, or a requested batch size,
+// every epoch drops the last pairs so that all batches are full.
 class Translation final : public Task {
  public:
-  // Throws options::OptionError when the model is no encoder–decoder.
+  // Throws options::OptionError when the model is not an encoder–decoder.
   Translation(const TranslationOptions& options, const Context& context,
               std::shared_ptr<const TranslationData> data);
 

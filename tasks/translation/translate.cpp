@@ -71,7 +71,7 @@ void translate(models::SequenceToSequence& model, const TranslationData& data, c
       unknown += encoded.back().unknown;
     }
     auto found = found_of(model, encoded, search, device);
-    // A line without a text stays one.
+    // An empty line stays empty.
     for (std::size_t i = 0; i < found.size(); ++i)
       if (encoded[i].ids.empty()) found[i] = {{.ended = true}};
     for (std::size_t i = 0; i < found.size(); ++i)
@@ -80,7 +80,7 @@ void translate(models::SequenceToSequence& model, const TranslationData& data, c
                   request);
   }
   if (unknown > 0 && !request.json)
-    output::remark("predict: {} pieces of what was to be translated are not known to the model\n", unknown);
+    output::remark("predict: {} pieces of the input are unknown to the model\n", unknown);
 }
 
 }  // namespace tandem::tasks

@@ -1,4 +1,4 @@
-// Prints translations of texts.
+// Translation of texts for `tandem predict`.
 #pragma once
 
 #include "models/sequence_to_sequence.h"
@@ -6,11 +6,11 @@
 
 namespace tandem::tasks {
 
-// An input that names a file stands for its lines, any other one for itself. A line is printed for each, or
-// with `top` so many translations with their scores, and with `json` an object that has "input", "unknown",
-// pieces of it that the model does not know, and "translations", of each its "text", "score",
-// "log_probability" and whether it "ended" below the greatest length. The model lies on `device`, in
-// evaluation mode. Throws UserError for files that cannot be read.
+// An input that names a file is replaced by its lines, other inputs are texts. Prints one line for each, or
+// with `top` several translations with their scores, or with `json` an object with "input", "unknown" (pieces
+// outside the vocabulary), and "translations", each with "text", "score", "log_probability" and "ended"
+// (before the maximum length). The model must be on `device`, in evaluation mode. Throws UserError for
+// unreadable files.
 void translate(models::SequenceToSequence& model, const TranslationData& data, const BeamOptions& options,
                const PredictRequest& request, Device device);
 

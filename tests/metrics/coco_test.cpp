@@ -246,12 +246,13 @@ TEST_CASE("what COCO's metric refuses", "[coco]") {
       [](Example& e) {
         e.images = {10, 20, 10};
       },
-      "[coco] every image is listed once, image 10 is there twice");
-  fails([](Example& e) { e.categories[2] = 3; }, "every category is listed once, category 3 is there twice");
+      "[coco] every image must be listed once, image 10 is listed twice");
+  fails([](Example& e) { e.categories[2] = 3; },
+        "every category must be listed once, category 3 is listed twice");
   fails([](Example& e) { e.objects[4].id = 2; },
-        "every annotation is listed once, annotation 2 is there twice");
+        "every annotation must be listed once, annotation 2 is listed twice");
   fails([](Example& e) { e.objects[1].image = 11; },
-        "annotation 2 (image 11) is of image 11, which is none of the 3");
+        "annotation 2 (image 11) has image 11, which is not among the 3");
   fails([](Example& e) { e.objects[1].category = 2; },
         "annotation 2 (image 10) is of category 2, which is none");
   fails([](Example& e) { e.detections[8].image = 0; }, "detection 8 (image 0, category 3) is of image 0");

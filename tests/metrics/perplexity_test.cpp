@@ -52,7 +52,7 @@ TEST_CASE("perplexities that are no finite numbers", "[perplexity]") {
 
   CHECK_THROWS_WITH(none.add(1.0, -2), "[perplexity] the number of targets is at least 0, got -2");
   CHECK_THROWS_WITH(none.add(1.5, 0),
-                    "[perplexity] a sum over no targets is 0, got 1.5: pass sums, not means");
+                    "[perplexity] a sum over no targets must be 0, got 1.5: pass sums, not means");
   CHECK_THROWS_AS(none.bits_per_character(-1), UserError);
   CHECK_THROWS_AS(none.value_per(-1), UserError);
   CHECK(none.targets() == 0);

@@ -168,7 +168,7 @@ TEST_CASE("a configuration is looked at without its data, and refused with broke
     CAPTURE(recipe);
     const Outcome valid = tandem_in(directory, {"validate", recipe, "data.batch_size=2"});
     CHECK(valid.exit_code == 0);
-    CHECK_THAT(valid.out, Contains("valid\n") && Contains("without its data, taken to be of ") &&
+    CHECK_THAT(valid.out, Contains("valid\n") && Contains("without its data, assumed to have ") &&
                               Contains(" parameters"));
   }
   const Outcome absent = tandem_in(directory, {"validate", "fashion_mlp", "data.path=/no/such/folder"});

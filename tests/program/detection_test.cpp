@@ -186,7 +186,7 @@ TEST_CASE("predict draws boxes and prints them", "[program][detection]") {
   CHECK(line["width"] == 64);
   CHECK(line["boxes"].is_array());
   CHECK_THAT(task.must({"predict", "run", "scene.png", "--threshold", "1"}).out,
-             Contains("nothing found; the best box has ") && Contains("(--threshold shows more)"));
+             Contains("no detections; the best box has ") && Contains("(--threshold shows more)"));
   CHECK_THAT(task.must({"predict", "run", "scene.png", "--threshold", "0"}).out, Contains("\n  "));
   CHECK_THAT(task.refused({"predict", "run"}), Contains("inputs are missing"));
   CHECK_THAT(task.refused({"predict", "run", "scene.png", "--out", "scene.png"}),
@@ -336,11 +336,11 @@ TEST_CASE("a detector knows its classes by name when their ids change", "[progra
   const Json before = Json::parse(task.must(eval).out);
   write(500, -7);  // the last class is the first now
   const Outcome after = task.must(eval);
-  CHECK_THAT(after.err, Contains("tandem: note: classes are in another order than the weights': mapped by "
+  CHECK_THAT(after.err, Contains("tandem: note: classes are in another order than in the weights: mapped by "
                                  "name (background, 0, 1, 2"));
   CHECK(Json::parse(after.out) == before);
   const Outcome goes_on = task.must({"train", "run", "epochs=3"});
-  CHECK_THAT(goes_on.out + goes_on.err, Contains("classes are in another order than the weights'"));
+  CHECK_THAT(goes_on.out + goes_on.err, Contains("classes are in another order than in the weights"));
   CHECK(saved_tensors(task / "run", "weights") == saved_tensors(task / "whole", "weights"));
   // Results have the ids that the file has.
   task.must({"eval", "run", "--out", "evaluated"});
@@ -375,10 +375,10 @@ TEST_CASE("results are written whatever images and classes are called", "[progra
   const Outcome trained = task.train("spaces", settings);
   INFO(trained.err);
   REQUIRE(trained.exit_code == 0);
-  CHECK_THAT(read_text(task / "spaces/log.txt"), Contains("eval.results: detections.json alone"));
+  CHECK_THAT(read_text(task / "spaces/log.txt"), Contains("eval.results: only detections.json"));
   CHECK(fs::exists(task / "spaces/detections.json"));
   CHECK_THAT(read_text(task / "spaces/detections/none.txt"),
-             Contains("in a line of VOC's a name is one word"));
+             Contains("VOC's format needs a name of one word"));
   // No object of a size, or none at all.
   CHECK_THAT(task.refused_to_train([&] {
     auto large = settings;

@@ -340,17 +340,17 @@ TEST_CASE("what a GAN cannot be trained with is said in a line", "[program][gan]
   CHECK_THAT(refused("model.width=0"), Contains("model.width"));
   // Sizes of images.
   CHECK_THAT(refused(R"(data.augment=[{"name": "resize", "size": [16, 12]}])"),
-             Contains("16×12") || Contains("resized or cropped otherwise"));
+             Contains("16×12") || Contains("other resizing or cropping"));
   CHECK_THAT(refused(R"(data.augment=[{"name": "resize", "size": 16}, {"name": "mixup", "alpha": 0.2}])"),
              Contains("mixup"));
   // The classifier.
   CHECK_THAT(refused("eval.features=nowhere"), Contains("nowhere: there is no such file or run"));
-  CHECK_THAT(refused("eval.features=null"), Contains("no classifier of digits comes with Tandem"));
+  CHECK_THAT(refused("eval.features=null"), Contains("Tandem has no classifier for digits"));
   CHECK_THAT(refused("eval.features=run"), Contains("run: is not a run that trained a classifier"));
   CHECK_THAT(refused("eval.features=config.json"),
              Contains("[config.json]") && Contains("is it a safetensors file?"));
-  CHECK_THAT(refused("eval.features=run/checkpoints"), Contains("holds no run"));
-  CHECK_THAT(refused("data.augment=[]"), Contains("resized or cropped otherwise"));
+  CHECK_THAT(refused("eval.features=run/checkpoints"), Contains("is not a run"));
+  CHECK_THAT(refused("data.augment=[]"), Contains("other resizing or cropping"));
   CHECK_THAT(refused("data={\"name\": \"synthetic\", \"image_size\": 16, \"channels\": 1, \"augment\": []}"),
              Contains("was trained on digits") && Contains("the data is synthetic"));
   CHECK_THAT(refused("checkpoint.best=fd_classifier"), Contains("the classifier's features give fd_lenet"));

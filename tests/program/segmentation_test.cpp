@@ -240,7 +240,7 @@ TEST_CASE("a set whose masks cannot be used stops a run in one line", "[program]
   CHECK_THAT(refused([](const Segmentation& task) { fs::remove_all(task / "set"); }),
              Contains("[data.path] set: there is no such folder; a set has train/images"));
   CHECK_THAT(refused([](const Segmentation&) {}, {"loss=bce_dice"}),
-             Contains("bce_dice tells two classes apart, the data has 3"));
+             Contains("bce_dice needs two classes, the data has 3"));
   CHECK_THAT(refused([](const Segmentation&) {}, {"model.levels=5"}), Contains("model") && Contains("16"));
   CHECK_THAT(refused([](const Segmentation&) {}, {"model=lenet"}), Contains("model"));
   CHECK_THAT(refused([](const Segmentation&) {}, {"loss.class_weights=[1,2]"}),

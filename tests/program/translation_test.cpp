@@ -132,12 +132,12 @@ TEST_CASE("a translator translates texts and lines of files", "[program][transla
   CHECK(answers[1]["input"] == "");
   CHECK(answers[2]["translations"][0]["text"] == "one nought");
   CHECK(Json::parse(pairs.must({"predict", "run", "1x", "--json"}).out)["unknown"] == 1);
-  CHECK_THAT(pairs.must({"predict", "run", "1x"}).err, Contains("1 pieces of what was to be translated"));
+  CHECK_THAT(pairs.must({"predict", "run", "1x"}).err, Contains("1 pieces of the input are unknown"));
   CHECK_THAT(pairs.must({"predict", "run", "12", "--top", "2"}).out,
              Contains("12\n") && Contains("  two one\n"));
   CHECK_THAT(pairs.refused({"predict", "run"}), Contains("inputs are missing"));
   CHECK_THAT(pairs.refused({"export", "run", "--format", "onnx"}),
-             Contains("run cannot be written as onnx: a translation is a search"));
+             Contains("run cannot be written as onnx: translation needs beam search"));
   CHECK_THAT(pairs.must({"export", "run", "--format", "safetensors"}).out,
              Contains("exports/best.safetensors"));
   CHECK_THAT(pairs.refused({"predict", "run", "12", "--prompt", "we"}), Contains("takes no --prompt"));

@@ -287,13 +287,13 @@ TEST_CASE("the classifier that comes with Tandem knows the data that it is for",
              Contains("was trained on fashion_mnist of [28,28,1], the data is digits"));
   CHECK_THAT(refused([](auto& form) { form.info.sample_shape = {32, 32, 1}; }), Contains("[32,32,1]"));
   CHECK_THAT(refused([](auto& form) { form.info.dtype = DType::f32; }), Contains("was trained on"));
-  CHECK_THAT(refused([](auto& form) { form.image_size = 16; }), Contains("resized or cropped otherwise"));
+  CHECK_THAT(refused([](auto& form) { form.image_size = 16; }), Contains("other resizing or cropping"));
   CHECK_THAT(refused([](auto& form) {
                form.steps = {{"resize", {{"size", {16.0}}}}};
              }),
-             Contains("resized or cropped otherwise"));
+             Contains("other resizing or cropping"));
   CHECK_THAT(user_error_of([] { tasks::Classifier::of({}, {.info = {.name = "kites"}}); }),
-             Contains("no classifier of kites comes with Tandem"));
+             Contains("Tandem has no classifier for kites"));
 
   const testing::TemporaryDirectory directory;
   directory.write("text", "all right");

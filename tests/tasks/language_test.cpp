@@ -166,7 +166,7 @@ TEST_CASE("a model of characters says how many bits it needs for one", "[tasks][
         Approx(tasks::metric(metrics, "perplexity")).epsilon(1e-9));
   Trial({"data.tokenizer=characters", "checkpoint.best=bits_per_character"});
   CHECK_THAT(user_error_of([] { Trial({"checkpoint.best=bits_per_character"}); }),
-             Contains("checkpoint.best") && Contains("models of characters, the tokenizer is \"words\""));
+             Contains("checkpoint.best") && Contains("character models, but the tokenizer is \"words\""));
   const std::unique_ptr<tasks::Evaluation> of_words = Trial().task().evaluation(false);
   CHECK_THAT(user_error_of([&] { tasks::metric(of_words->metrics(), "bits_per_character"); }),
              Contains("there is no metric"));

@@ -221,7 +221,7 @@ TEST_CASE("losses of masks refuse what they cannot mean", "[segmentation]") {
   CHECK_THAT(user_error_of([&] {
                (*loss)(Tensor::zeros({1, 2, 2, 3}), Tensor::from(Bytes(4, 0), {1, 2, 2}));
              }),
-             Contains("need 2 scores for each of their pixels, this model gives [1,2,2,3]"));
+             Contains("need 2 scores per pixel, this model returns [1,2,2,3]"));
   CHECK_THAT(user_error_of([&] {
                (*loss)(Tensor::zeros({1, 2, 1, 2}), Tensor::from(Bytes(4, 0), {1, 2, 2}));
              }),

@@ -216,7 +216,7 @@ TEST_CASE("weights judge data alike whatever the order of its classes", "[class_
     Names notes;
     const auto mapped = runs::open_data(after.config, {}, runs::saved_data(weights), &notes);
     REQUIRE(notes.size() == 1);
-    CHECK_THAT(notes[0], Contains("classes are in another order than the weights': mapped by ") &&
+    CHECK_THAT(notes[0], Contains("classes are in another order than in the weights: mapped by ") &&
                              Contains(kind.name == "masks by value" ? "(3, 0, 9)" : "bar, disc, square)"));
     CHECK_NOTHROW(mapped->require_like(own->description(), "w"));
     CHECK(mapped->description() == own->description());
@@ -286,7 +286,7 @@ TEST_CASE("images in folders and texts follow the order of weights", "[class_ord
     Names notes;
     const auto mapped = runs::open_data(given.config, {}, runs::saved_data(weights), &notes);
     CHECK(notes ==
-          Names{"classes are in another order than the weights': mapped by name (square, bar, disc)"});
+          Names{"classes are in another order than in the weights: mapped by name (square, bar, disc)"});
     CHECK(mapped->description() == description);
     // From these weights, and in their order, as init_from starts a run.
     const config::Loaded from = loaded(directory, config, {"init_from.path=" + weights});
@@ -326,7 +326,7 @@ TEST_CASE("a run goes on to the bit with data whose classes have another order n
   CHECK_THAT(user_error_of([&] { train(loaded_cut, cut, {.quiet = true, .resume = true}); }),
              Contains("in another order"));
   train(loaded_cut, cut, {.quiet = true, .resume = true, .weights = runs::weights_with_data(cut)});
-  CHECK_THAT(testing::read_text(cut.log()), Contains("classes are in another order than the weights'"));
+  CHECK_THAT(testing::read_text(cut.log()), Contains("classes are in another order than in the weights"));
   const auto same_end = [](const runs::RunDirectory& a, const runs::RunDirectory& b, const char* file) {
     const auto text_in = [&](const runs::RunDirectory& run) {
       return testing::read_text(std::filesystem::path(runs::weights_path(run, "last")).parent_path() / file);

@@ -43,7 +43,7 @@ TEST_CASE("a set's boxes are measured, and those counted that anchors do not fit
   CHECK(fit.tenth == Approx(16.0));
   CHECK(fit.nine_tenths == Approx(32.0));
   CHECK(fit.text(0.5) ==
-        "boxes of 16 to 32 pixels (from a tenth to nine tenths), 30 in the middle; no anchor overlaps 20.0 % "
+        "boxes of 16 to 32 pixels (10 % and 90 % quantiles), median 30; no anchor overlaps 20.0 % "
         "of them by 0.5; no anchor learns 2 of 5");
   CHECK(tasks::fit_of(corpus, three_anchors(), 64, {}, 1).boxes == 2);  // of one image, the first
   corpus.images.resize(2);

@@ -46,6 +46,6 @@ TEST_CASE("a name of several words stands in no line of VOC's", "[detection_figu
   const std::vector<std::int64_t> images{1, 2};
   CHECK(tasks::lacking_for_voc(images, {{1, "a"}, {2, "b"}}).empty());
   CHECK(tasks::lacking_for_voc(images, {{1, "a"}, {2, "my cat"}}) ==
-        "image 2 is called \"my cat\", and in a line of VOC's a name is one word");
-  CHECK(tasks::lacking_for_voc(images, {{1, "a"}}) == "two images are numbered 2");
+        "image 2 is called \"my cat\", but VOC's format needs a name of one word");
+  CHECK(tasks::lacking_for_voc(images, {{1, "a"}}) == "two images have the number 2");
 }

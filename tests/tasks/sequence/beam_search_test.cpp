@@ -364,7 +364,7 @@ TEST_CASE("what cannot be searched is told", "[beam_search]") {
 
   const std::vector<Index> longer{3}, two{1, 1}, negative{-1};
   CHECK_THROWS_WITH(beam_search(sound, 1, covering, longer),
-                    Contains("sentence 0 has 3 source words, and attention is over 2 only"));
+                    Contains("sentence 0 has 3 source words, but attention covers only 2"));
   CHECK_THROWS_AS(beam_search(sound, 1, covering, two), UserError);
   CHECK_THROWS_AS(beam_search(sound, 1, covering, negative), UserError);
   CHECK_THROWS_AS(beam_search(sound, -1, plain), UserError);

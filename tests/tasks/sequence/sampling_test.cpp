@@ -102,11 +102,11 @@ TEST_CASE("what cannot be drawn from is told", "[sampling]") {
     return sample_token(from, options, {});
   };
   CHECK_THROWS_WITH(draw(logits, {.temperature = -0.5}),
-                    Contains("temperature is a finite number of at least 0"));
+                    Contains("temperature must be a finite number of at least 0"));
   CHECK_THROWS_AS(draw(logits, {.temperature = HUGE_VAL}), UserError);
   CHECK_THROWS_AS(draw(logits, {.temperature = std::nan("")}), UserError);
   CHECK_THROWS_WITH(draw(logits, {.top_k = 0}),
-                    "[sample_token] top_k is at least 1 (absent: all tokens), got 0");
+                    "[sample_token] top_k must be at least 1 (absent: all tokens), got 0");
   CHECK_THROWS_AS(draw({}), UserError);
   for (const double temperature : {0.0, 1.0}) {
     CHECK_THROWS_WITH(draw({0.0F, std::nanf("")}, {.temperature = temperature}),
