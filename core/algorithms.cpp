@@ -47,7 +47,7 @@ AlgorithmTable::Choice read_choice(std::string_view text, std::string_view line)
   return choice;
 }
 
-// Small letters, digits and points; a hyphen for what stands between them.
+// Lower-case letters, digits and points; hyphens replace everything else.
 std::string file_word(std::string_view text) {
   std::string word;
   for (const char c : text) {

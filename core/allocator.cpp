@@ -23,9 +23,9 @@ constexpr std::size_t kSmallBlock = std::size_t{1} << 20;  // requests below sha
 constexpr std::size_t kSmallSegment = std::size_t{4} << 20;
 constexpr std::size_t kLargeSegment = std::size_t{32} << 20;   // smallest segment of the large pool
 constexpr std::size_t kSegmentGranule = std::size_t{2} << 20;  // one huge page
-constexpr std::size_t kSmallestSplit = 4096;  // a smaller rest of a large block stays with it
+constexpr std::size_t kSmallestSplit = 4096;  // smaller remainders of a large block are not split off
 
-// Whether fewer samples at a time need less of it; the rest is the model's size.
+// Whether a smaller batch reduces this kind; others depend on the model's size.
 constexpr bool grows_with_batch(MemoryKind kind) {
   return kind == MemoryKind::activations || kind == MemoryKind::workspace || kind == MemoryKind::data;
 }
@@ -54,7 +54,7 @@ class HostMemory final : public MemorySource {
     void* segment =
         mmap(nullptr, bytes + kSegmentGranule, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (segment == MAP_FAILED) return nullptr;
-    // Keep the part that is aligned to a huge page.
+    // Keeps the part that is aligned to a huge page.
     auto address = reinterpret_cast<std::uintptr_t>(segment);
     const std::uintptr_t aligned = round_up(address, kSegmentGranule);
     if (aligned != address) munmap(segment, aligned - address);
@@ -75,7 +75,7 @@ class HostMemory final : public MemorySource {
   }
 
  private:
-  std::size_t held_ = 0;  // the allocator's lock guards it
+  std::size_t held_ = 0;  // guarded by the allocator's lock
 };
 
 }  // namespace
@@ -117,7 +117,7 @@ class CachingAllocator::Impl {
     block->kind = kind;
     block->guards = guards.total();
     std::byte* data = block->data + guards.before;
-    // What rounding adds belongs to the guard behind: a block ends with the last byte that was asked for.
+    // Rounding extends the guard behind: a block ends with the last requested byte.
     if (block->guards) guard::lay(data, bytes, {guards.before, rounded - bytes + guards.behind}, kind);
     live_.emplace(data, block);
     account(block->size - block->guards, kind);
@@ -128,7 +128,7 @@ class CachingAllocator::Impl {
     if (!data) return;
     const std::lock_guard lock(mutex_);
     const auto it = live_.find(data);
-    if (it == live_.end()) std::abort();  // a pointer that never came from here: memory is corrupt already
+    if (it == live_.end()) std::abort();  // not from this allocator: memory is corrupt already
     Block* block = it->second;
     live_.erase(it);
     if (block->guards) guard::lift(data);
@@ -171,7 +171,7 @@ class CachingAllocator::Impl {
     bool free;
     bool small;
     MemoryKind kind;
-    std::size_t guards = 0;  // bytes of `size` that are guards: the figures leave them out
+    std::size_t guards = 0;  // guard bytes within `size`, excluded from statistics
   };
   struct BySize {
     bool operator()(const Block* a, const Block* b) const {
@@ -209,12 +209,11 @@ class CachingAllocator::Impl {
       left = fmt::format(", {} of {} bytes free", memory->free, memory->total);
     return {"allocator",
             fmt::format(
-                "{} memory is exhausted: {} bytes asked for ({}), {} bytes in use, {} bytes reserved{}; {}",
+                "{} memory is exhausted: {} bytes requested ({}), {} bytes in use, {} bytes reserved{}; {}",
                 source_->name(), size, name_of(kind), figures_.live, figures_.reserved, left,
                 grows_with_batch(kind)
-                    ? "a smaller data.batch_size, or the same batch in several micro-batches (accumulate), "
-                      "needs less"
-                    : "fewer units or layers need less, a smaller data.batch_size does not help")};
+                    ? "use a smaller data.batch_size, or the same batch in several micro-batches (accumulate)"
+                    : "use fewer units or layers; a smaller data.batch_size does not help")};
   }
 
   Block* add_segment(bool small, std::size_t size, MemoryKind kind) {
@@ -239,7 +238,7 @@ class CachingAllocator::Impl {
     return source_->acquire(bytes);
   }
 
-  // Gives back what `block` has beyond `size`.
+  // Frees the part of `block` beyond `size`.
   void split(Block* block, std::size_t size, bool small) {
     if (block->size - size < (small ? kAlignment : kSmallestSplit)) return;
     Block* rest = new Block{block->data + size, block->size - size, block, block->next, false, small, {}};
@@ -249,7 +248,7 @@ class CachingAllocator::Impl {
     put_free(rest);
   }
 
-  // Joins `block` with its neighbour if that is free; returns the joined block.
+  // Merges `block` with its neighbour if that is free; returns the merged block.
   Block* merge(Block* block, Block* neighbour) {
     if (!neighbour || !neighbour->free) return block;
     remove_free(neighbour);
@@ -287,7 +286,7 @@ class CachingAllocator::Impl {
   mutable std::mutex mutex_;
   const std::unique_ptr<MemorySource> source_;
   const bool keeps_segments_;
-  const bool guarded_;  // the CPU reads and writes this memory
+  const bool guarded_;  // the CPU accesses this memory
   FreeSet free_small_, free_large_;
   std::set<Block*> all_free_;
   std::unordered_map<void*, Block*> live_;

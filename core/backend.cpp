@@ -13,7 +13,7 @@ namespace tandem {
 
 namespace {
 
-// The backends of CUDA devices that have been asked for, so that asking again costs one load.
+// Backends of CUDA devices that were opened; a repeated request costs one load.
 std::array<std::atomic<Backend*>, std::numeric_limits<std::int8_t>::max() + 1> opened;
 
 Backend& open(Device device) {

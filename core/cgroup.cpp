@@ -17,14 +17,14 @@ void tighten(std::optional<T>& limit, T value) {
   limit = limit ? std::min(*limit, value) : value;
 }
 
-// The group at `path` of a hierarchy and those around it, as far as they can be seen from here.
+// The group at `path` of a hierarchy and its visible ancestors.
 std::vector<fs::path> groups_of(const fs::path& hierarchy, const std::string& path) {
   std::vector<fs::path> groups{hierarchy};
   for (const fs::path& part : fs::path(path).relative_path()) groups.push_back(groups.back() / part);
   return groups;
 }
 
-// "max 100000" or "200000 100000": microseconds in each period.
+// "max 100000" or "200000 100000": microseconds per period.
 void read_cpu_max(const fs::path& file, CgroupLimits& limits) {
   std::ifstream text(file);
   double quota = 0.0, period = 0.0;
@@ -39,7 +39,7 @@ void read_cfs_quota(const fs::path& group, CgroupLimits& limits) {
     tighten(limits.cpus, quota / period);
 }
 
-// "max", or bytes; version 1 writes a number near 2^63 for none, which limits nothing.
+// "max", or bytes; version 1 writes a number near 2^63 for unlimited.
 void read_memory(const fs::path& file, CgroupLimits& limits) {
   std::ifstream text(file);
   std::size_t bytes = 0;
@@ -73,7 +73,7 @@ CgroupLimits cgroup_limits(const fs::path& root) {
           read_memory(group / "memory.max", limits);
         }
     }
-    // Version 1: a hierarchy is mounted under the names of all of its controllers, and linked under each.
+    // Version 1: a hierarchy is mounted under the joined names of its controllers, with a link for each.
     const auto version_1 = [&](const char* controller, auto read) {
       if (!has(controllers, controller)) return;
       for (const fs::path& mount : {mounts / controllers, mounts / controller})

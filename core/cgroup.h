@@ -1,4 +1,4 @@
-// What a container may use: the limits of the Linux control groups this process is in.
+// Resource limits of the Linux control groups (containers) of this process.
 #pragma once
 
 #include <cstddef>
@@ -8,13 +8,13 @@
 namespace tandem {
 
 struct CgroupLimits {
-  std::optional<double> cpus;         // CPU time a second, as a count of CPUs; absent: not limited
+  std::optional<double> cpus;         // CPU time per second, in CPUs; absent: unlimited
   std::optional<std::size_t> memory;  // bytes
 };
 
-// The strictest of the process's own groups and those around them, version 1 and 2 (Linux kernel, "Control
-// Groups": cpu.max, memory.max; cpu.cfs_quota_us, memory.limit_in_bytes). What cannot be read is no limit.
-// `root` is where /proc and /sys are.
+// The strictest limits of the process's groups and their ancestors, version 1 and 2 (Linux kernel, "Control
+// Groups": cpu.max, memory.max; cpu.cfs_quota_us, memory.limit_in_bytes). Unreadable files impose no limit.
+// `root` contains /proc and /sys.
 CgroupLimits cgroup_limits(const std::filesystem::path& root = "/");
 
 }  // namespace tandem

@@ -1,6 +1,6 @@
-// Conversion of single elements between storage types, by Eigen's half and bfloat16. Defined for every value:
-// floating to integral truncates towards zero and saturates at the range of the integer, NaN gives 0; a wider
-// integer to a narrower one keeps the low bits; anything but zero, NaN included, is true.
+// Conversion of single elements between storage types, with Eigen's half and bfloat16. Defined for every
+// value: floating to integral truncates towards zero and saturates, NaN gives 0; a wider integer to a
+// narrower one keeps the low bits; every non-zero value, including NaN, is true.
 #pragma once
 
 #include <Eigen/Core>
@@ -22,17 +22,17 @@ inline void narrow(float value, BFloat16& result) {
   result.bits = Eigen::bfloat16_impl::float_to_bfloat16_rtne<false>(value).value;
 }
 
-// A float that rounds to 16 bits exactly as `value` would: f64 → f32 by rounding to odd, so that two
-// roundings in a row equal one (Boldo and Melquiond 2008).
+// A float that rounds to 16 bits exactly as `value` does: f64 → f32 by rounding to odd, so that two
+// consecutive roundings equal one (Boldo and Melquiond 2008).
 inline float round_to_odd(double value) {
   const float nearest = static_cast<float>(value);
   if (static_cast<double>(nearest) == value || std::isnan(value) || std::isinf(nearest)) return nearest;
   auto bits = Eigen::numext::bit_cast<std::uint32_t>(nearest);
-  if (std::abs(static_cast<double>(nearest)) > std::abs(value)) --bits;  // now truncated towards zero
+  if (std::abs(static_cast<double>(nearest)) > std::abs(value)) --bits;  // truncates towards zero
   return Eigen::numext::bit_cast<float>(bits | 1u);
 }
 
-// The same for an integer: what does not fit the 53 bits of a double is gathered in its last bit.
+// The same for an integer: bits beyond the 53 of a double are collected in its last bit.
 inline float round_to_odd(std::int64_t value) {
   std::uint64_t size = value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
   if (size >> 53) size = (size & ~std::uint64_t{0x7ff}) | ((size & 0x7ff) != 0 ? 0x800 : 0);
@@ -40,7 +40,7 @@ inline float round_to_odd(std::int64_t value) {
   return value < 0 ? -rounded : rounded;
 }
 
-// Selects, no branches, and no cast of a value out of range: loops over this vectorise.
+// Only selects, without branches or out-of-range casts, so loops over this vectorise.
 template <class To, class From>
 To saturated(From value) {
   constexpr To kLowest = std::numeric_limits<To>::min(), kHighest = std::numeric_limits<To>::max();
@@ -54,7 +54,7 @@ To saturated(From value) {
   return inside ? truncated : outside;
 }
 
-// Rounds to nearest even where To is a narrower floating type.
+// Rounds to nearest even if To is a narrower floating type.
 template <class To, class From>
 To convert(From value) {
   constexpr bool kTo16 = std::is_same_v<To, Half> || std::is_same_v<To, BFloat16>;

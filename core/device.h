@@ -1,4 +1,4 @@
-// Where a tensor lives.
+// Device of a tensor.
 #pragma once
 
 #include <cstdint>

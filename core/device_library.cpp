@@ -18,8 +18,8 @@ std::string last_dl_error() {
   return text ? text : "unknown error";
 }
 
-// Whether the driver answers and sees a GPU; otherwise one line that says why not. Declares what it calls of
-// the driver itself (CUDA Driver API, "Initialization" and "Device Management"), so it needs no toolkit.
+// Whether the driver responds and sees a GPU; otherwise sets a one-line reason. Declares the driver functions
+// itself (CUDA Driver API, "Initialization" and "Device Management"), so no toolkit is needed.
 bool driver_sees_gpu(std::string& why_none) {
   void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (!driver) {
@@ -30,7 +30,7 @@ bool driver_sees_gpu(std::string& why_none) {
   const auto get_count = reinterpret_cast<int (*)(int*)>(dlsym(driver, "cuDeviceGetCount"));
   const auto error_text = reinterpret_cast<int (*)(int, const char**)>(dlsym(driver, "cuGetErrorString"));
   if (!init || !get_count || !error_text) {
-    why_none = "libcuda.so.1 is no NVIDIA driver: " + last_dl_error();
+    why_none = "libcuda.so.1 is not an NVIDIA driver: " + last_dl_error();
     return false;
   }
   int count = 0;
@@ -57,12 +57,12 @@ CudaDevices find_cuda_devices() {
   const std::filesystem::path path = named ? named : folder_of_core_library() / kFileName;
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) {
-    found.why_none = named ? fmt::format("TANDEM_CUDA_LIBRARY names {}, which is not there", path.string())
+    found.why_none = named ? fmt::format("TANDEM_CUDA_LIBRARY names {}, which does not exist", path.string())
                            : "this build of Tandem has no CUDA backend";
     return found;
   }
-  // The backend pulls in some GB of CUDA's libraries: ask the small driver first. Whoever names a library
-  // wants that one to answer.
+  // The backend loads some GB of CUDA libraries, so the small driver is asked first, except for an explicitly
+  // named library.
   if (!named && !driver_sees_gpu(found.why_none)) return found;
   const OpenedLibrary opened = open_device_library(path);
   if (!opened.library) {
@@ -86,7 +86,8 @@ OpenedLibrary open_device_library(const std::filesystem::path& path) {
   const auto entry = reinterpret_cast<const DeviceLibrary* (*)()>(dlsym(handle, "tandem_device_library"));
   const DeviceLibrary* const library = entry ? entry() : nullptr;
   if (!library || library->version != kDeviceLibraryVersion)
-    return {nullptr, fmt::format("{} is not of this version of Tandem: build both together", path.string())};
+    return {nullptr,
+            fmt::format("{} belongs to another version of Tandem: build both together", path.string())};
   return {library, {}};
 }
 

@@ -1,6 +1,6 @@
-// Devices besides the CPU come from a library that is opened when one is first asked for, so that one program
-// runs with and without a GPU; so do the CPU's kernels beyond x86-64-v2 (core/cpu/level.h). This is what such
-// a library exports, and how it is found.
+// Device libraries, opened on demand: backends of devices other than the CPU, so that one program runs with
+// and without a GPU, and the CPU's kernels beyond x86-64-v2 (core/cpu/level.h). This defines their exports,
+// and how they are found.
 #pragma once
 
 #include <cstdint>
@@ -14,46 +14,45 @@ namespace tandem {
 class Backend;
 class DeviceLink;
 
-// To be raised with every change of Backend, of DeviceLibrary or of a type they pass.
+// Increase with every change of Backend, of DeviceLibrary or of a type they pass.
 inline constexpr std::uint32_t kDeviceLibraryVersion = 4;
 
-// What tandem_device_library(), which a library exports, returns. Its functions throw Tandem's errors.
+// Result of a library's exported function tandem_device_library(). Its functions throw Tandem's errors.
 struct DeviceLibrary {
   std::uint32_t version;  // kDeviceLibraryVersion of the headers it was compiled with
-  // How many devices can be used; 0 with one line that says why.
+  // Number of usable devices; if 0, sets a one-line reason.
   int (*count)(std::string& why_none);
-  // One line for people: the device's name, memory, capability, and the versions of driver and libraries.
+  // One line for users: the device's name, memory, capability, and the versions of driver and libraries.
   std::string (*describe)(int index);
-  // The backend of device `index`, made at the first call; lives as long as the process.
+  // The backend of device `index`, made at the first call; never destroyed.
   Backend& (*backend)(int index);
-  // Its link to other devices, of the same life; absent where devices have none.
+  // Its link to other devices, never destroyed; absent if unsupported.
   DeviceLink& (*link)(int index) = nullptr;
 };
 
 struct OpenedLibrary {
   const DeviceLibrary* library = nullptr;
-  std::string why_none;  // one line, when there is none
+  std::string why_none;  // one line, without a library
 };
 
-// Opens one, for as long as the process lives; never throws.
+// Opens a library for the lifetime of the process; never throws.
 OpenedLibrary open_device_library(const std::filesystem::path& path);
 
-// Where the library that holds this function lies, and with it the others.
+// Folder of the library that contains this function; the others are beside it.
 std::filesystem::path folder_of_core_library();
 
-// The library of CUDA devices, as found by the first call that asks.
+// The CUDA device library, as found by the first call.
 struct CudaDevices {
   int count = 0;
   std::string why_none;                    // one line, when count is 0
   const DeviceLibrary* library = nullptr;  // absent when none could be opened
 };
 
-// Looks for libtandem_cuda.so beside the library that holds this function, or where the environment variable
-// TANDEM_CUDA_LIBRARY says, and for an NVIDIA driver; opens nothing large where there is no GPU. Never
-// throws.
+// Looks for libtandem_cuda.so beside the library that contains this function, or at the environment variable
+// TANDEM_CUDA_LIBRARY, and for an NVIDIA driver; opens nothing large without a GPU. Never throws.
 const CudaDevices& cuda_devices();
 
-// The library of a CUDA device; throws UserError with the reason when there is no such device.
+// The library of a CUDA device; throws UserError with the reason if there is no such device.
 const DeviceLibrary& library_of(Device device);
 
 }  // namespace tandem

@@ -1,5 +1,5 @@
-// What a device offers to those who let it communicate with others: a second order of its work, and a look at
-// what the host waits for. A CPU has none (core/device_library.h).
+// DeviceLink: communication interface of a device: a second stream, and a callback during host waits. A CPU
+// has none (core/device_library.h).
 #pragma once
 
 #include <functional>
@@ -7,27 +7,27 @@
 
 namespace tandem {
 
-// Of one device, whose backend lives as long. Functions throw VendorError.
+// Link of one device; lives as long as its backend. Functions throw VendorError.
 class DeviceLink {
  public:
   virtual ~DeviceLink() = default;
 
-  // One line that no other device of this host has: a GPU's address on its bus.
+  // Unique identity of the device on this host, one line: a GPU's bus address.
   virtual std::string identity() const = 0;
-  // Makes the device the one that libraries take for this thread's.
+  // Makes the device current for libraries on this thread.
   virtual void select() = 0;
 
-  // The stream of communication (cudaStream_t), made at the first call.
+  // The communication stream (cudaStream_t), made at the first call.
   virtual void* stream() = 0;
-  // What is put on that stream from now on begins when all is done that the backend was asked for so far.
-  // Within Backend::record it is recorded with it, and has to be joined there.
+  // Later work on that stream waits for all earlier work of the backend. Within Backend::record the wait is
+  // recorded, and must be joined there.
   virtual void fork() = 0;
-  // What the backend is asked for from now on begins when all is done that was put on that stream.
+  // Later work of the backend waits for all earlier work on that stream.
   virtual void join() = 0;
 
-  // `look` is called a thousand times a second or more while the host waits for the device, with the seconds
-  // of that wait, of which those do not count for which the process itself was stopped. What it throws ends
-  // the wait. Without one the host sleeps.
+  // `look` is called at least a thousand times a second while the host waits for the device, with the
+  // duration of the wait in seconds, excluding time when the process was stopped. An exception ends the wait.
+  // Without `look` the host sleeps.
   using Look = std::function<void(double waited_s)>;
   virtual void watch(Look look) = 0;
 };

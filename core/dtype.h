@@ -37,7 +37,7 @@ constexpr bool is_floating(DType dtype) { return dtype <= DType::bf16; }
 constexpr bool is_16bit(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
 constexpr bool is_integral(DType dtype) { return dtype >= DType::i64; }
 
-// What sums over elements of `dtype` are computed in: f64 for f64, f32 for everything else.
+// Accumulation type for sums over `dtype`: f64 for f64, f32 for everything else.
 constexpr DType wide_of(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
 
 // The narrowest dtype that holds both operands: f64 > f32 > {f16, bf16} > integers; f16 with bf16 gives f32;
@@ -63,7 +63,7 @@ constexpr DType dtype_of() {
   return DType::boolean;
 }
 
-// The type arithmetic on stored T happens in.
+// Type of arithmetic on stored T.
 template <class T>
 using ComputeType = std::conditional_t<
     std::is_same_v<T, double>, double,
@@ -99,7 +99,7 @@ decltype(auto) visit_dtype(DType dtype, Visitor&& visit) {
   return visit(TypeTag<bool>{});
 }
 
-// The floating types only; any other dtype is the caller's error and is reported as an InternalError.
+// Floating types only; another dtype is an InternalError of the caller.
 [[noreturn]] void fail_not_floating(DType dtype);
 
 template <class Visitor>

@@ -1,5 +1,5 @@
-// The three kinds of error. Every message names the place, the rule, the actual values and, where one exists,
-// the way out: "[conv2d] filter [64,3,3,16] expects 16 input channels, input is [8,28,28,32]".
+// The three kinds of error. Every message has the place, the rule, the actual values and, if one exists, the
+// way out: "[conv2d] filter [64,3,3,16] expects 16 input channels, input is [8,28,28,32]".
 #pragma once
 
 #include <fmt/core.h>
@@ -11,7 +11,7 @@
 
 namespace tandem {
 
-// Visible across shared libraries, so that what one throws the other catches.
+// Exported, so that exceptions can be caught across shared libraries.
 class [[gnu::visibility("default")]] Error : public std::runtime_error {
  public:
   // `where` is an op, a file or a JSON path; it is printed in brackets unless it is empty.
@@ -27,16 +27,16 @@ class [[gnu::visibility("default")]] Error : public std::runtime_error {
 
  private:
   static constexpr std::size_t kBrackets = 3;  // "[", "] "
-  std::size_t where_;                          // its length: copying an error must not throw
+  std::size_t where_;                          // length of `where`: copying an error must not throw
 };
 
-// The caller asked for something that cannot be done: shapes, dtypes, keys, files.
+// Mistake of the caller: shapes, dtypes, keys, files.
 class [[gnu::visibility("default")]] UserError : public Error {
  public:
   using Error::Error;
 };
 
-// Tandem broke a promise to itself; a bug.
+// Broken invariant of Tandem; a bug.
 class [[gnu::visibility("default")]] InternalError : public Error {
  public:
   using Error::Error;
@@ -48,15 +48,15 @@ class [[gnu::visibility("default")]] VendorError : public Error {
   using Error::Error;
 };
 
-// Throws UserError with a formatted message unless `condition` holds. The arguments are evaluated either way:
-// pass values, not work.
+// Throws UserError with a formatted message unless `condition` holds. The arguments are always evaluated, so
+// they must be cheap.
 template <class... Args>
 void require(bool condition, std::string_view where, fmt::format_string<Args...> format, Args&&... args) {
   if (!condition) [[unlikely]]
     throw UserError(where, fmt::format(format, std::forward<Args>(args)...));
 }
 
-// The same for a promise of Tandem to itself.
+// The same for an invariant of Tandem.
 template <class... Args>
 void ensure(bool condition, std::string_view where, fmt::format_string<Args...> format, Args&&... args) {
   if (!condition) [[unlikely]]

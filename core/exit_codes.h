@@ -1,4 +1,4 @@
-// The exit codes of the program, all of them, with the words that its help has for each.
+// Exit codes of the program, with their descriptions in its help.
 #pragma once
 
 namespace tandem {
@@ -21,8 +21,8 @@ inline constexpr ExitCode kExitCodes[] = {
      "      or `plan diff` found"},
     {kExitUsage, "mistake in the command line, the configuration or the data"},
     {kExitDiverged, "training diverged"},
-    {kExitInterrupted, "interrupted and saved: the same command goes on"},
-    {kExitStoppedAtOnce, "stopped at once by a second signal; saved is what the newest checkpoint holds"},
+    {kExitInterrupted, "interrupted and saved: the same command resumes"},
+    {kExitStoppedAtOnce, "stopped at once by a second signal; only the newest checkpoint is saved"},
 };
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// Where a kernel writes a gradient, and whether to add to what it holds.
+// Destination of a gradient: written, or added to the existing values.
 #pragma once
 
 #include "core/tensor.h"
@@ -8,7 +8,7 @@ namespace tandem {
 struct GradOutput {
   Tensor tensor;
   bool accumulate = false;
-  // Of a table [V,E] whose rows are marked: u8 [V], for a kernel that writes rows only (Backend::mark_rows).
+  // Row marks of a table [V,E]: u8 [V], for a kernel that writes rows only (Backend::mark_rows).
   Tensor marks{};
 };
 

@@ -15,7 +15,7 @@ namespace tandem::guard {
 
 namespace {
 
-// No bits of 0, 1, an infinity or a NaN in any type.
+// Not the bits of 0, 1, an infinity or a NaN in any type.
 constexpr unsigned char kPattern = 0xa5;
 
 const unsigned char* pattern() {
@@ -74,7 +74,7 @@ struct Guarded {
 struct Registry {
   std::mutex mutex;
   std::map<const void*, Guarded> blocks;
-  std::string damage;  // the first; empty while there is none
+  std::string damage;  // the first damage; empty without any
 
   void note(const void* data, const Guarded& block) {
     if (!damage.empty()) return;
@@ -82,7 +82,7 @@ struct Registry {
   }
 };
 
-// Never destroyed, as host_allocator().
+// Never destroyed, like host_allocator().
 Registry& registry() {
   static auto* registry = new Registry;
   return *registry;
@@ -139,9 +139,9 @@ void check(std::string_view where) {
     all.note(data, block);
   }
   if (all.damage.empty()) return;
-  throw InternalError(
-      where, fmt::format("{}: what lay there is lost, and what was computed since cannot be trusted{}",
-                         all.damage, on() ? "" : "; with TANDEM_GUARD=1 the run names the kernel"));
+  throw InternalError(where,
+                      fmt::format("{}: that data is lost, and later results cannot be trusted{}", all.damage,
+                                  on() ? "" : "; with TANDEM_GUARD=1 the run names the kernel"));
 }
 
 std::optional<std::string> forget() {

@@ -1,4 +1,4 @@
-// Plans: what a kernel resolves once per (op, shapes, dtypes, flags) and reuses in every step.
+// Cache of prepared kernels: resolved once per (op, shapes, dtypes, flags) and reused in every step.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace tandem {
 
-// The identity of a plan, inline: looking one up touches no heap. Unused words are zero.
+// Key of a prepared kernel, stored inline: lookups do not allocate. Unused words are zero.
 class KernelKey {
  public:
   static constexpr int kWords = 22;
@@ -36,22 +36,22 @@ class KernelKey {
   std::array<std::int64_t, kWords> words_{};
 };
 
-// Used by the one thread that drives the device. Shapes that never repeat must not fill the memory: a full
-// cache starts over.
-template <class Plan>
+// For the thread that drives the device. A full cache starts over, so that ever new shapes cannot exhaust
+// memory.
+template <class Prepared>
 class KernelCache {
  public:
   template <class Make>
-  Plan& get(const KernelKey& key, Make&& make) {
-    const auto it = plans_.find(key);
-    if (it != plans_.end()) return *it->second;
-    if (plans_.size() >= kCapacity) plans_.clear();
-    return *plans_.emplace(key, make()).first->second;
+  Prepared& get(const KernelKey& key, Make&& make) {
+    const auto it = prepared_.find(key);
+    if (it != prepared_.end()) return *it->second;
+    if (prepared_.size() >= kCapacity) prepared_.clear();
+    return *prepared_.emplace(key, make()).first->second;
   }
 
  private:
   static constexpr std::size_t kCapacity = 4096;
-  std::unordered_map<KernelKey, std::unique_ptr<Plan>, KernelKey::Hash> plans_;
+  std::unordered_map<KernelKey, std::unique_ptr<Prepared>, KernelKey::Hash> prepared_;
 };
 
 }  // namespace tandem

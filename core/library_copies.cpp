@@ -19,16 +19,16 @@ namespace {
 
 struct Registry {
   std::mutex mutex;
-  std::vector<const void*> states;  // one for each object, so perhaps several times the same
+  std::vector<const void*> states;  // one per object, possibly repeated
 };
 
-// It outlives the static objects of every library.
+// Outlives the static objects of every library.
 Registry& registry() {
   static auto* const only = new Registry;
   return *only;
 }
 
-// Of the states, in the order in which they came.
+// The distinct states in order of registration.
 std::vector<const void*> distinct(const std::vector<const void*>& states) {
   std::vector<const void*> found;
   for (const void* state : states)

@@ -1,6 +1,6 @@
-// Copies of a library with state in one process. The layers above core are static libraries: a program and a
-// plugin that both link them have a copy each, unless the plugin's symbols are bound to the program's. Scopes
-// of one copy (NoGrad, Autocast) are then unknown to the other, and its ops would run as if there were none.
+// Detection of several copies of Tandem in one process. The layers above core are static libraries: a program
+// and a plugin that both link them have a copy each, unless the plugin's symbols are bound to the program's.
+// Scopes of one copy (NoGrad, Autocast) have no effect in the other.
 #pragma once
 
 #include <atomic>
@@ -11,16 +11,16 @@ namespace detail {
 extern std::atomic<int> library_copies;
 }
 
-// A static object of the file that holds the state.
+// A static object in the file that holds the state.
 class LibraryCopy {
  public:
-  // `state`: where the state is that the code of this copy reaches; copies with the same one are one.
+  // `state`: address of the state that this copy's code uses; equal addresses mean one copy.
   explicit LibraryCopy(const void* state);
   ~LibraryCopy();
   LibraryCopy(const LibraryCopy&) = delete;
   LibraryCopy& operator=(const LibraryCopy&) = delete;
 
-  // Throws UserError that names the files of the copies when there are several.
+  // Throws UserError naming the files if there are several copies.
   static void require_one() {
     if (detail::library_copies.load(std::memory_order_relaxed) > 1) [[unlikely]]
       refuse();

@@ -1,14 +1,13 @@
-// How much host memory the allocator may hold.
+// Limit of the allocator's host memory.
 #pragma once
 
 #include <cstddef>
 
 namespace tandem {
 
-// Bytes that host_allocator() may obtain from the system; beyond them it throws VendorError, as when the
-// system refuses. By default the machine's physical memory, or what its container may use of it: where the
-// system promises more than it has, asking for more ends in a killed process instead of an error. Returns the
-// limit before.
+// Maximum bytes that host_allocator() may obtain from the system; beyond them it throws VendorError, as when
+// the system refuses. Default: the machine's physical memory, or its container's limit, because an
+// overcommitting system kills the process instead of refusing. Returns the previous limit.
 std::size_t limit_host_memory(std::size_t bytes);
 std::size_t host_memory_limit();
 

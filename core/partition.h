@@ -1,4 +1,4 @@
-// How things in a row are divided into parts: whole, in order, and as evenly as can be.
+// Partition of a sequence into contiguous parts of nearly equal size.
 #pragma once
 
 #include <cstddef>

@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kMaxCharacters = 256;
 constexpr std::size_t kMaxRepeats = 32;
 
-// {n} copies what it repeats, and nested ones multiply: an upper bound of the copies of any part.
+// Upper bound on copies of any part: {n} copies its operand, and nested counts multiply.
 std::size_t repeats(const std::string& text) {
   std::size_t product = 1;
   for (std::size_t at = text.find('{'); at != std::string::npos; at = text.find('{', at + 1)) {
@@ -26,8 +26,8 @@ std::size_t repeats(const std::string& text) {
   return product;
 }
 
-// Searches in time proportional to the text times the pattern, where the library has such an algorithm; the
-// usual one takes exponential time for some patterns, such as (a|a)*b.
+// Uses a search in time proportional to text times pattern if the library has one; the default takes
+// exponential time for some patterns, such as (a|a)*b.
 constexpr std::regex::flag_type kSyntax =
 #ifdef __GLIBCXX__
     std::regex::ECMAScript | std::regex_constants::__polynomial;
@@ -38,14 +38,14 @@ constexpr std::regex::flag_type kSyntax =
 }  // namespace
 
 std::regex compile_pattern(const std::string& text) {
-  require(text.size() <= kMaxCharacters, "", "a regular expression of {} characters, at most {} are taken",
+  require(text.size() <= kMaxCharacters, "", "a regular expression of {} characters, at most {} are allowed",
           text.size(), kMaxCharacters);
   require(repeats(text) <= kMaxRepeats, "",
-          "\"{}\" repeats parts more than {} times; write + or * for many repetitions", text, kMaxRepeats);
+          "\"{}\" repeats parts more than {} times; use + or * for many repetitions", text, kMaxRepeats);
   try {
     return std::regex(text, kSyntax);
   } catch (const std::regex_error& error) {
-    throw UserError("", fmt::format("\"{}\" is no regular expression: {}", text, error.what()));
+    throw UserError("", fmt::format("\"{}\" is not a regular expression: {}", text, error.what()));
   }
 }
 

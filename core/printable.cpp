@@ -14,7 +14,7 @@ struct Character {
   bool valid = false;  // UTF-8: shortest form, no surrogate, at most U+10FFFF
 };
 
-// The character that `text`, which is not empty, begins with.
+// The first character of a non-empty text.
 Character first_of(std::string_view text) {
   const auto lead = static_cast<unsigned char>(text[0]);
   if (lead < 0x80) return {1, lead, true};
@@ -31,7 +31,7 @@ Character first_of(std::string_view text) {
   return {bytes, code, true};
 }
 
-// Calls `use(character, its bytes)` for each.
+// Calls `use(character, its bytes)` for each character.
 template <class Use>
 void each_character(std::string_view text, Use&& use) {
   while (!text.empty()) {

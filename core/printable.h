@@ -1,4 +1,4 @@
-// Text of others – paths, keys, names in files – made fit to be shown: a terminal obeys what it is sent.
+// Escaping of foreign text – paths, keys, names in files – for terminals.
 #pragma once
 
 #include <cstddef>
@@ -7,18 +7,19 @@
 
 namespace tandem {
 
-// On one line: control characters, separators of lines and paragraphs, and characters that turn the direction
-// of writing stand as JSON escapes them ("\n", "\u001b"), so that a text of JSON keeps its meaning; bytes
-// that are no UTF-8 stand as "\xff". Applied twice it changes nothing more.
+// One line: escapes control characters, line and paragraph separators, and bidirectional controls as JSON
+// does
+// ("\n", "\u001b"), so that JSON text keeps its meaning; bytes that are not valid UTF-8 become "\xff".
+// Idempotent.
 std::string printable(std::string_view text);
 
-// The same for a text of several lines: line breaks and tabs stay.
+// The same for several lines: keeps line breaks and tabs.
 std::string printable_lines(std::string_view text);
 
-// With U+FFFD for every byte that is no UTF-8.
+// Replaces every byte that is not valid UTF-8 by U+FFFD.
 std::string valid_utf8(std::string_view text);
 
-// At most `bytes` bytes of it and an ellipsis for the rest; no character is cut.
+// Truncates to at most `bytes` bytes and an ellipsis, at a character boundary.
 std::string shortened(std::string_view text, std::size_t bytes);
 
 }  // namespace tandem

@@ -8,7 +8,7 @@
 
 namespace tandem {
 
-// What the numbers are for; two purposes never share a stream. The values are part of the checkpoint format.
+// Purpose of random numbers; purposes never share a stream. The values are part of the checkpoint format.
 enum class RandomPurpose : std::uint32_t {
   user = 0,
   initialisation = 1,
@@ -24,11 +24,11 @@ enum class RandomPurpose : std::uint32_t {
 struct RandomKey {
   std::uint64_t seed = 0;
   RandomPurpose purpose = RandomPurpose::user;
-  std::uint32_t call = 0;         // which call within a step; which parameter; which sample
+  std::uint32_t call = 0;         // number of the call within a step, the parameter, or the sample
   std::uint32_t step = 0;         // attempted step; epoch for data
   std::uint32_t micro_batch = 0;  // at most 4095
-  // Where set, the step is this many more, read when the numbers are made. In memory of the device that makes
-  // them, so that recorded work draws new numbers each time.
+  // If set, added to the step when the numbers are generated. In memory of the generating device, so that
+  // recorded work draws new numbers in each replay.
   const std::int64_t* counter = nullptr;
 };
 
@@ -38,7 +38,7 @@ std::array<std::uint32_t, 4> philox(const RandomKey& key, std::uint32_t block);
 // Uniform in [0, 1) with 24 bits.
 inline float to_unit_float(std::uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
 
-// A sequential reader of one key's stream, for host code that needs a few numbers.
+// Sequential reader of one key's stream, for few numbers on the host.
 class RandomStream {
  public:
   explicit RandomStream(const RandomKey& key) : key_(key) {}
@@ -59,10 +59,10 @@ class RandomStream {
   int used_ = 4;
 };
 
-// The (seed, step, micro-batch) that random ops of this thread draw under, and their call counter.
+// The (seed, step, micro-batch) of random ops on this thread, and their call counter.
 class RandomScope {
  public:
-  // `counter` as in RandomKey; it must live until what was asked for in the scope is done, backward included.
+  // `counter`: see RandomKey; must outlive all work of the scope, including backward.
   RandomScope(std::uint64_t seed, std::uint32_t step, std::uint32_t micro_batch,
               const std::int64_t* counter = nullptr);
   ~RandomScope();
@@ -73,8 +73,8 @@ class RandomScope {
   RandomKey outer_;
 };
 
-// The key of the next random op on this thread; advances the call counter. Outside a RandomScope the seed is
-// 0, the step 0, and calls are counted from the start of the thread.
+// The key of the next random op on this thread; advances the call counter. Outside a RandomScope seed and
+// step are 0, and calls count from the start of the thread.
 RandomKey next_random_key(RandomPurpose purpose);
 
 }  // namespace tandem

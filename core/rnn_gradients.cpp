@@ -11,8 +11,8 @@ namespace {
 // [steps, rows, width] as [steps·rows, width].
 Tensor flat(const Tensor& t) { return t.viewed({t.size(0) * t.size(1), t.size(2)}); }
 
-// dq of the steps of a range that follow another step, and the h that they started from, of which the first
-// stands at `time` of y. What starts from h0 meets zeros of y here, or is left out.
+// dq of the steps in a range that follow another step, and the h before them, whose first is at `time` of y.
+// Rows that start from h0 have zeros of y here, or are left out.
 std::pair<Tensor, Tensor> shifted(const RnnBackward& args, const RnnStepGradients& of, Index time) {
   const Index skip = of.first == 0 ? 1 : 0, left = of.last - of.first - skip;
   if (args.options.reverse) return {of.dq.rows(0, left), args.y.rows(left > 0 ? time + 1 : 0, left)};

@@ -1,5 +1,5 @@
-// The gradients of a recurrent layer that are products or sums over many steps at once: those of x, weights
-// and biases, from what a walk back through the steps has left. The same for every device.
+// Gradients of a recurrent layer's inputs, weights and biases: products or sums over many steps, computed
+// after the backward pass through the steps. Shared by all devices.
 #pragma once
 
 #include "core/rnn.h"
@@ -8,19 +8,19 @@ namespace tandem {
 
 class Backend;
 
-// Which of RnnInputs and of RnnBackward's gradients is which.
+// Indices in RnnInputs and in RnnBackward's gradients.
 enum RnnInput : std::size_t { kX, kH0, kC0, kWeightIh, kWeightHh, kBiasIh, kBiasHh, kWeightHr };
 
-// Of the steps [first, last) in the order in which forward computes them; tensors are in the order of time,
-// with zeros where a row is not active.
+// Results for the steps [first, last) in forward's order of computation; tensors are in time order, with
+// zeros in inactive rows.
 struct RnnStepGradients {
   Index first, last;
-  Tensor da, dq;  // [steps,N,G·H] of what the inputs and what h gave to the gates: one tensor but for gru
-  Tensor began;   // [N,G·H]: dq of the step that computed each row from h0; read where first is 0
-  Tensor dh, u;   // projected: [steps,N,P] of h, and [steps,N,H], what was projected; else absent
+  Tensor da, dq;  // [steps,N,G·H] of the input and hidden parts of the gates; one tensor except for gru
+  Tensor began;   // [N,G·H]: dq of each row's first step, from h0; used if first is 0
+  Tensor dh, u;   // with projection: [steps,N,P] of h, and [steps,N,H], the projected values; else absent
 };
 
-// Ranges come from the last to the first: what is summed over all steps is added to from the second one on.
+// Call with ranges from the last to the first; sums over all steps accumulate from the second call on.
 void write_gradients(Backend& backend, const RnnBackward& args, const RnnStepGradients& of);
 
 }  // namespace tandem

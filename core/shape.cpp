@@ -16,7 +16,7 @@ Shape::Shape(std::span<const Index> extents) {
   for (int i = 0; i < rank_; ++i) {
     require(extents[i] >= 0, "shape", "extent {} of axis {} is negative", extents[i], i);
     extents_[i] = extents[i];
-    // Extents of 0 count as 1 here, so that strides fit too and the order of the extents does not matter.
+    // Extents of 0 count as 1, so that strides fit too, independent of the order of extents.
     require(!__builtin_mul_overflow(numel_, std::max<Index>(extents[i], 1), &numel_), "shape",
             "the number of elements does not fit 64 bits (axis {}, extent {})", i, extents[i]);
   }

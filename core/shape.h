@@ -1,4 +1,4 @@
-// The extents of a dense row-major tensor; shape order is memory order.
+// Extents of a dense row-major tensor; shape order is memory order.
 #pragma once
 
 #include <array>

@@ -15,9 +15,8 @@
 
 namespace tandem {
 
-// What is derived from a storage and kept with it, a list of each kind: its type names the kind as
-// `static constexpr Kept kKept`. Dropped with the storage. Whoever reads an item compares the version that it
-// was made of with the storage's before it trusts the contents.
+// Data derived from a storage and kept with it: one list per kind, whose type defines `static constexpr Kept
+// kKept`. Dropped with the storage. Readers compare an item's version with the storage's.
 struct KeptList {
   virtual ~KeptList() = default;
 };
@@ -38,18 +37,17 @@ class Storage final : public RefCounted {
   std::size_t bytes() const { return bytes_; }
   Device device() const { return device_; }
 
-  // Counts the in-place writes (optimizer updates, running statistics). A tensor saved for backward whose
-  // storage has moved on is an error.
+  // Counts in-place writes (optimizer updates, running statistics). A changed version of a tensor saved for
+  // backward is an error.
   std::uint64_t version() const { return version_.load(std::memory_order_relaxed); }
   void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
 
-  // The list of one kind; nullptr while there is none. Lists are used by the one thread that drives the
-  // device.
+  // The list of one kind, or nullptr. For the thread that drives the device.
   template <class List>
   List* find_kept() const {
     return static_cast<List*>(kept_[static_cast<std::size_t>(List::kKept)].get());
   }
-  // Made when it is absent.
+  // Makes the list if absent.
   template <class List>
   List& kept() {
     std::unique_ptr<KeptList>& list = kept_[static_cast<std::size_t>(List::kKept)];

@@ -12,7 +12,7 @@ namespace tandem {
 
 namespace {
 
-constexpr std::size_t kLongestWord = 256;  // nothing longer is a name that was mistyped
+constexpr std::size_t kLongestWord = 256;  // longer words are not mistyped names
 
 char lower(char letter) {
   return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
@@ -31,14 +31,14 @@ std::string digits_of(std::string_view text) {
   return digits;
 }
 
-// Names with other numbers mean other things, however alike they look: fp16 and fp32, resnet18 and resnet50.
-// One digit may be a slip of the finger.
+// Names with different numbers mean different things, however similar: fp16 and fp32, resnet18 and resnet50.
+// One digit may be a typo.
 bool other_numbers(std::string_view a, std::string_view b) {
   const std::string first = digits_of(a), second = digits_of(b);
   return !first.empty() && !second.empty() && edit_distance(first, second) > 1;
 }
 
-// The name that is the word but for case and separators, or else a synonym of it.
+// The name that equals the word except for case and separators, or else a synonym of it.
 std::string same_thing(std::string_view word, std::span<const std::string> known) {
   for (const std::string& synonym : synonyms_of(word)) {
     const auto same = [&](const std::string& name) {
@@ -49,7 +49,7 @@ std::string same_thing(std::string_view word, std::span<const std::string> known
   return {};
 }
 
-// The name of which the word is a part between underscores: "norm" of "batch_norm".
+// The name that contains the word between underscores: "batch_norm" for "norm".
 std::string whole_part(std::string_view word, std::span<const std::string> known) {
   const auto between = [](std::string_view text) { return fmt::format("_{}_", lowered(text)); };
   const std::string part = between(word);
@@ -85,14 +85,14 @@ std::string nearest(std::string_view word, std::span<const std::string> known) {
   if (word.empty() || word.size() > kLongestWord) return {};
   if (std::string name = same_thing(word, known); !name.empty()) return name;
   if (std::string name = whole_part(word, known); !name.empty() && word.size() >= 3) return name;
-  // Of three letters, two that are others make another word.
+  // Two changes in three letters make another word.
   const int allowed = word.size() <= 3 ? 1 : 1 + static_cast<int>(word.size()) / 3;
   int best = allowed + 1;
   const std::string* result = nullptr;
   for (const std::string& name : known) {
     if (name.size() > kLongestWord || other_numbers(word, name)) continue;
     const int distance = edit_distance(word, name);
-    // Names that share no letter with the word at their place are not near, however short both are.
+    // Names without a common letter at the same place are not near, however short.
     if (distance < best && distance < static_cast<int>(std::max(word.size(), name.size()))) {
       best = distance;
       result = &name;

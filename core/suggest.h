@@ -1,4 +1,4 @@
-// Nearest-name suggestions for messages about unknown keys, names and options.
+// Nearest-name suggestions in messages about unknown keys, names and options.
 #pragma once
 
 #include <span>
@@ -11,13 +11,12 @@ namespace tandem {
 // `b`: the optimal string alignment distance.
 int edit_distance(std::string_view a, std::string_view b);
 
-// What was meant by `word` among the names in `known`: the same but for case and separators, a synonym
-// (core/synonyms.h), a name of which it is a part between underscores, the one with the fewest edits, the
-// first among equals; one that contains the word, or is contained in it, when none is near; "" when nothing
-// resembles it.
+// The name in `known` that was probably meant by `word`, in this order: equal except for case and separators;
+// a synonym (core/synonyms.h); a name that contains the word between underscores; the fewest edits (the first
+// on ties); containing or contained in the word. "" if nothing is similar.
 std::string nearest(std::string_view word, std::span<const std::string> known);
 
-// R"(; did you mean "adam"?)", or "" when nothing resembles `word`: the end of an error message.
+// R"(; did you mean "adam"?)", or "" if nothing is similar: the end of an error message.
 std::string did_you_mean(std::string_view word, std::span<const std::string> known);
 
 }  // namespace tandem

@@ -7,10 +7,9 @@ namespace tandem {
 
 namespace {
 
-// A line each, squeezed; a word may stand in several. What is a name here comes first, in the order of
-// preference where a line has several.
+// One line per group, squeezed; a word may be in several. Names of Tandem come first, in order of preference.
 constexpr const char* kSynonyms[] = {
-    // devices and numbers
+    // devices and types
     "cuda gpu nvidia cuda0 gpu0",
     "ampfp16 fp16 lower half float16 f16 16 16mixed halfprecision",
     "ampbf16 bf16 lower bfloat16 amp mixed mixedprecision bf16mixed auto",
@@ -20,7 +19,7 @@ constexpr const char* kSynonyms[] = {
     "nhwc hwc channelslast",
     "nchw chw channelsfirst",
     "stochastic random",
-    // data and what is done to it
+    // data and transforms
     "idx mnist emnist kmnist",
     "fashionmnist fmnist",
     "cifar10 cifar",
@@ -35,7 +34,7 @@ constexpr const char* kSynonyms[] = {
     "colorjitter colourjitter jitter",
     "cutout randomerasing erasing erase",
     "normalise normalize normalization normalisation standardize standardise",
-    // losses, figures and what to do when they go wrong
+    // losses, metrics and error handling
     "crossentropy ce nll nllloss crossentropyloss categoricalcrossentropy sparsecategoricalcrossentropy",
     "bcewithlogits bce binarycrossentropy bceloss bcewithlogitsloss",
     "mse l2 mseloss squarederror meansquarederror",
@@ -47,7 +46,7 @@ constexpr const char* kSynonyms[] = {
     "continue ignore warn",
     "drop skip ignore",
     "retry repeat again",
-    // update rules and schedules
+    // optimizers and schedules
     "sgd momentum nesterov gd gradientdescent",
     "constant fixed const none",
     "cosine cos cosineannealing cosineannealinglr cosinedecay",

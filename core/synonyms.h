@@ -1,4 +1,4 @@
-// Words for the same thing: what other programs, papers and people call what has one name here.
+// Synonyms of Tandem's names in other programs, papers and usage.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace tandem {
 
-// Letters and digits alone, in lower case: "Cosine-Annealing" and "cosine_annealing" are one word.
+// Only letters and digits, in lower case: "Cosine-Annealing" and "cosine_annealing" become equal.
 std::string squeezed(std::string_view word);
 
-// `word` and its synonyms, squeezed, `word` first, the likeliest next.
+// `word` and its squeezed synonyms, `word` first, then the likeliest.
 std::vector<std::string> synonyms_of(std::string_view word);
 
 }  // namespace tandem

@@ -98,7 +98,7 @@ Tensor Tensor::to(Device target) const {
   if (device() == target) return *this;
   ensure(device() != kShapes, "tensor", "{} has a shape and no elements to read", to_string(*this));
   Tensor result = empty(shape_, {dtype_, target});
-  // Device backends know how to copy from and to host memory; the host one does not know devices.
+  // Device backends can copy to and from host memory; the host backend cannot.
   const Device mover = target.type == DeviceType::cpu ? device() : target;
   backend_for(mover).copy_bytes(detach(), result);
   return result;

@@ -1,4 +1,4 @@
-// Tensor: a value type that names a dense, row-major range of a storage.
+// Tensor: a value type for a dense, row-major range of a storage.
 //
 // Copies share the storage. There are no strides: a view is another shape over the same elements (`viewed`)
 // or a range of the outermost axis (`rows`). Images are [N,H,W,C], filters [O,KH,KW,I], sequences [T,N,C]. A
@@ -17,8 +17,7 @@
 
 namespace tandem {
 
-// Where the gradient of a tensor goes: output `output` of a tape node. core only carries it; autograd/node.h
-// says what the node is.
+// Destination of a tensor's gradient: output `output` of a tape node (autograd/node.h).
 struct GradientEdge {
   Ref<RefCounted> node;
   std::uint32_t output = 0;
@@ -45,7 +44,7 @@ class Tensor {
   static Tensor from(std::initializer_list<float> values, const Shape& shape) {
     return from(std::vector<float>(values), shape);
   }
-  // A view of `storage` from byte `offset` on; throws InternalError when it does not fit.
+  // A view of `storage` from byte `offset`; throws InternalError if out of bounds.
   static Tensor over(Ref<Storage> storage, std::size_t offset, const Shape& shape, DType dtype);
 
   bool defined() const { return static_cast<bool>(storage_); }
@@ -69,30 +68,30 @@ class Tensor {
   const Ref<Storage>& storage() const { return storage_; }
   std::size_t offset() const { return offset_; }  // bytes from the start of the storage
   bool shares_storage(const Tensor& other) const { return storage_ && storage_ == other.storage_; }
-  // Both name exactly the same elements.
+  // Whether both refer to exactly the same elements.
   bool is_same(const Tensor& other) const {
     return shares_storage(other) && offset_ == other.offset_ && numel() == other.numel();
   }
   std::uint64_t version() const { return storage_->version(); }
 
-  // Untaped views that share the storage and drop the gradient edge; the taped counterparts are ops.
-  Tensor viewed(const Shape& shape) const;      // throws UserError when the element counts differ
+  // Untaped views that share the storage and drop the gradient edge; ops are the taped versions.
+  Tensor viewed(const Shape& shape) const;      // throws UserError if the element counts differ
   Tensor rows(Index first, Index count) const;  // a range of axis 0
   Tensor detach() const;
 
-  // Copies to host values; waits for the device. Converts to T.
+  // Copies to host values and converts to T; synchronises.
   template <class T>
   std::vector<T> to_vector() const;
-  // The only element; waits for the device. Throws UserError unless numel() is 1.
+  // The only element; synchronises. Throws UserError unless numel() is 1.
   double item() const;
-  // A copy in other memory; the identity when nothing differs.
+  // A copy on `device`; the tensor itself if already there.
   Tensor to(Device device) const;
-  // An untaped copy of the elements in fresh memory.
+  // An untaped copy of the elements in new memory.
   Tensor clone(MemoryKind kind = MemoryKind::activations) const;
 
   const GradientEdge& edge() const { return edge_; }
   void set_edge(GradientEdge edge) { edge_ = std::move(edge); }
-  // True when a tape node, or a leaf, wants this tensor's gradient.
+  // Whether a tape node or a leaf needs this tensor's gradient.
   bool requires_grad() const { return static_cast<bool>(edge_.node); }
 
  private:

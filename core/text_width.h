@@ -1,4 +1,4 @@
-// The width of text on a terminal, in columns.
+// Display width of text on a terminal, in columns.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace tandem {
 
-// Of UTF-8 whose characters take one column each.
+// For UTF-8 with one column per character.
 inline std::size_t text_width(std::string_view text) {
   std::size_t count = 0;
   for (const char c : text) count += (static_cast<unsigned char>(c) & 0xC0) != 0x80 ? 1 : 0;

@@ -1,4 +1,4 @@
-// Quantities as people read them.
+// Quantities in human-readable form.
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@ std::string duration_text(double seconds);
 std::string count_text(double count);
 // "12.3 MiB"
 std::string bytes_text(double bytes);
-// "0.2210" with four decimals; what is no number is "nan", whatever the sign that arithmetic gave it.
+// "0.2210" with four decimals; NaN of either sign is "nan".
 std::string decimal_text(double value, int decimals);
-// "0.000356" with three significant digits; "–" for what is not finite.
+// "0.000356" with three significant digits; "–" for a non-finite value.
 std::string figure_text(double value, int digits);
 
 }  // namespace tandem

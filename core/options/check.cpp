@@ -14,19 +14,19 @@ namespace tandem::options {
 
 namespace {
 
-constexpr std::size_t kLongestKey = 256;  // nothing longer is a key that was mistyped
+constexpr std::size_t kLongestKey = 256;  // longer words are not mistyped keys
 
-// Keys and strings of a user's file are shown on one line, whatever they hold.
+// Prints foreign keys and strings on one line.
 std::string shown(std::string_view text) { return printable(shortened(text, 80)); }
 
-// An integer, also when it is written as 10.0 or 1e6.
+// An integer, possibly written as 10.0 or 1e6.
 bool is_whole(const Value& value) {
   return value.is(Value::Kind::integer) ||
          (value.is(Value::Kind::number) && std::floor(value.number) == value.number &&
           std::abs(value.number) < 0x1p53);
 }
 
-// What is whole is an integer from here on, for whoever reads it.
+// Converts whole numbers to integers for the readers.
 void as_integer(Value& value) {
   if (value.is(Value::Kind::number)) value.integer = static_cast<std::int64_t>(value.number);
   value.kind = Value::Kind::integer;
@@ -34,13 +34,13 @@ void as_integer(Value& value) {
 
 bool matches_kind(const Type& type, const Value& value);
 
-// A preset's name, or what could be the key that may stand alone.
+// A preset's name, or a possible value of the short key.
 bool stands_for_object(const Schema& schema, const Value& value) {
   if (value.is(Value::Kind::string) && schema.presets.count(value.text)) return true;
   return !schema.short_key.empty() && matches_kind(schema.find(schema.short_key)->type, value);
 }
 
-// The type of a value as `Type::text` would name it.
+// Whether the value's kind matches `Type::text`.
 bool matches_kind(const Type& type, const Value& value) {
   switch (type.kind) {
     case Type::Kind::boolean:
@@ -164,7 +164,7 @@ class Validator {
     }
   }
 
-  // A mistyped name is one mistake, not one for every key beside it.
+  // A mistyped name is reported once, not for every key beside it.
   static bool is_variant(const Schema& schema, const std::string& name) {
     const Key* key = schema.find(schema.discriminator);
     return key &&
@@ -194,7 +194,7 @@ class Validator {
     report(value, path, std::move(what));
   }
 
-  // One of a section rather than of every item of a list.
+  // A key of a section, not of every item of a list.
   static const ListedKey* named(const std::vector<ListedKey>& keys, const std::string& name) {
     const ListedKey* found = nullptr;
     for (const ListedKey& listed : keys) {
@@ -226,9 +226,9 @@ class Validator {
 
   struct Meant {
     const Key* key = nullptr;
-    std::string place;  // "": in the same object
+    std::string place;  // "": the same object
   };
-  // The key that is meant, in the same object or elsewhere; else a near one there.
+  // The key that was meant, in the same object or elsewhere; else the nearest one.
   Meant meant(const Schema& schema, const std::vector<std::string>& names, const std::string& member) {
     if (member.size() > kLongestKey) return {};
     if (own_keys_.empty()) own_keys_ = list_keys(root_, variant_);
@@ -251,7 +251,7 @@ class Validator {
     return best ? Meant{best->key, best->path} : Meant{};
   }
 
-  // Those variants of the whole, other than its own, that have a key at `path`.
+  // Other variants of the whole that have a key at `path`.
   std::string other_owners(const std::string& path) {
     if (variant_.empty()) return "";
     if (all_keys_.empty()) all_keys_ = list_keys(root_);
@@ -276,12 +276,12 @@ class Validator {
   }
 
   const Schema& root_;
-  std::string variant_;                         // of the whole; "" where that is none
-  Origin named_;                                // of its name, where that was given
-  std::vector<ListedKey> own_keys_, all_keys_;  // of that variant, and of every one; listed when asked for
+  std::string variant_;                         // of the whole; "" without one
+  Origin named_;                                // of its name, if given
+  std::vector<ListedKey> own_keys_, all_keys_;  // of that variant, and of all; listed on demand
 };
 
-// Lists the keys of a type; `around` are the variants of an object around it that have it.
+// Lists the keys of a type; `around` are the variants of an enclosing object that have it.
 void list_into(const Type& type, const std::string& path, const std::vector<std::string>& around,
                std::vector<ListedKey>& keys) {
   if (type.kind == Type::Kind::list) list_into(*type.item, path + "[]", around, keys);
@@ -300,7 +300,7 @@ bool described_alike(const ListedKey& a, const ListedKey& b) {
          a.key->type.text() == b.key->type.text() && a.key->default_value == b.key->default_value;
 }
 
-// What variants of the whole describe alike becomes one, without owners where that is all of them.
+// Merges keys that variants describe alike, without owners if all have it.
 std::vector<ListedKey> united(std::vector<ListedKey> keys, const std::vector<std::string>& variants) {
   std::vector<ListedKey> rows;
   for (ListedKey& key : keys) {
@@ -330,7 +330,7 @@ std::string Problem::text() const {
 
 namespace {
 
-// "model.layers.#": what lies beside one another in a list is one place, and the keys of one object are.
+// "model.layers.#": the items of a list are one place, and so are the keys of an object.
 std::string place_of(const std::string& path) {
   std::string place, word;
   for (const char c : path) {
@@ -368,13 +368,13 @@ std::vector<std::string> listed(const std::vector<Problem>& problems) {
     std::string line = group.first->text();
     if (const std::size_t count = group.others.size(); count > 0) {
       const auto end = group.others.begin() + static_cast<std::ptrdiff_t>(std::min(count, kShown));
-      line += fmt::format(" ({} more like it: {}{})", count, fmt::join(group.others.begin(), end, ", "),
+      line += fmt::format(" ({} similar: {}{})", count, fmt::join(group.others.begin(), end, ", "),
                           count > kShown ? ", …" : "");
     }
     lines.push_back(std::move(line));
   }
   if (problems.size() >= kMaxProblems)
-    lines.push_back(fmt::format("there may be more: after {} mistakes no more are looked for", kMaxProblems));
+    lines.push_back(fmt::format("there may be more: checking stopped after {} mistakes", kMaxProblems));
   return lines;
 }
 
@@ -404,7 +404,7 @@ std::vector<Complaint> complaints(const Schema& schema, const void* object, cons
 
 namespace {
 
-// The first number that is out of range.
+// Reports the first number that is out of range.
 void require_in_range(const std::string& where, const Type& type, const Value& value,
                       const std::string& path) {
   if (value.is(Value::Kind::list)) {

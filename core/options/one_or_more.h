@@ -1,4 +1,4 @@
-// A list in whose place an item may stand alone, and does where there is no other one.
+// A list option that also accepts a single item, and prints a single item alone.
 #pragma once
 
 #include <utility>
@@ -8,7 +8,7 @@
 
 namespace tandem::options {
 
-// As an option, [] is a mistake.
+// As an option, [] is an error.
 template <class T>
 struct OneOrMore {
   std::vector<T> items{};

@@ -13,7 +13,7 @@ bool described_alike(const Key& a, const Key& b) {
          a.type.schema == b.type.schema && a.default_value == b.default_value;
 }
 
-// A key of the options, seen from the Chosen that has them.
+// A key of the options, accessed through a Chosen.
 Key of_chosen(const Key& key, const std::string& owner) {
   Key outer = key;
   const auto own = [name = key.name](const Chosen& chosen) -> const Key* {
@@ -38,7 +38,7 @@ Key of_chosen(const Key& key, const std::string& owner) {
   return outer;
 }
 
-// Adds the keys of a variant: each before the one that follows it there, and beside others of its name.
+// Adds the keys of a variant: each before its successor there, and beside others of its name.
 void add_variant(std::vector<Key>& keys, const Variant& variant) {
   std::size_t next = keys.size();
   for (auto key = variant.schema.keys.rbegin(); key != variant.schema.keys.rend(); ++key) {

@@ -1,16 +1,18 @@
-// Families: several things that one key can name, each with options of its own.
+// Registry: named alternatives of one key, each with its own options.
 //
-//   using Shapes = Registry<double(int sides)>;            // what is made of a chosen one, and from what
+//   using Shapes = Registry<double(int sides)>;            // result and arguments of construction
 //   const Shapes& shapes() {
-//     static const Shapes family({.what = "shape", .help = "what is drawn"}, {Shapes::entry<RegularOptions>(
-//         "regular", "all sides alike", Describe<RegularOptions>().key("side", &RegularOptions::side, "its
-//         length"),
+//     static const Shapes registry({.what = "shape", .help = "shape to draw"},
+//     {Shapes::entry<RegularOptions>(
+//         "regular", "regular polygon",
+//         Describe<RegularOptions>().key("side", &RegularOptions::side, "length of a side"),
 //         [](const RegularOptions& o, int sides) { return sides * o.side; })});
-//     return family;
+//     return registry;
 //   }
-//   shapes().make("regular", {{"side", 2.0}}, 4);        // from C++
-//   struct Config { Choice<shapes> shape; };             // from a file: {"shape": {"name": "regular",
-//   "side": 2}} shapes().make(config.shape, 4);
+//   shapes().make("regular", {{"side", 2.0}}, 4);          // from C++
+//   struct Config { Choice<shapes> shape; };               // from a file: {"shape": {"name": "regular",
+//   "side": 2}}
+//   shapes().make(config.shape, 4);
 #pragma once
 
 #include <functional>
@@ -25,22 +27,22 @@
 
 namespace tandem::options {
 
-// A description of one thing that can be named.
+// Description of one alternative.
 struct Variant {
   std::string name, help;
   Schema schema;  // of its options
 };
 
-// The one that was named, with its options: a value.
+// The chosen alternative with its options: a value.
 class Chosen {
  public:
   Chosen() = default;  // none
   explicit Chosen(const Variant& variant) : variant_(&variant), options_(variant.schema.make()) {}
-  // `options` are those of the variant.
+  // `options` belong to the variant.
   Chosen(const Variant& variant, Record options) : variant_(&variant), options_(std::move(options)) {}
 
-  const std::string& name() const;  // "" when there is none
-  // Its options as the struct that its entry describes. Throws InternalError when they are another.
+  const std::string& name() const;  // "" if none
+  // Its options as the struct of its entry. Throws InternalError for another type.
   template <class T>
   const T& as() const {
     ensure(variant_ && options_.type() == typeid(T), "options", "the options of {} are of another type",
@@ -51,8 +53,7 @@ class Chosen {
   T& as() {
     return const_cast<T&>(std::as_const(*this).template as<T>());
   }
-  // For code that does not know which it is: the value of a key, "data.name" being one inside of an object;
-  // null when it has none of that name.
+  // For generic code: the value of a key, where "data.name" is nested; null if there is no such key.
   Value value(std::string_view key) const;
   const void* options() const { return options_.data(); }
   void* options() { return options_.data(); }
@@ -63,17 +64,17 @@ class Chosen {
   Record options_;
 };
 
-// What is said of a family as a whole.
+// Description of the registry.
 struct RegistryInfo {
-  std::string what;           // "optimizer", for messages
-  std::string help;           // of the key that names one
-  std::string fallback = {};  // the one that is meant where none is named; "": one must be
+  std::string what;           // for messages: "optimizer"
+  std::string help;           // of the key that names an alternative
+  std::string fallback = {};  // default; "": the key is required
   std::string discriminator = "name";
 };
 
-// The description of a Chosen among `variants`, which must live as long: the discriminator and the keys of
-// all variants, each with those that have it. Keys that several describe alike become one; a key that is
-// described in several ways stands there as often.
+// The description of a Chosen among `variants`, which must outlive it: the discriminator and the keys of all
+// variants, with their owners. Keys described alike are merged; a key described differently occurs several
+// times.
 Schema schema_of_choice(const RegistryInfo& info, const std::vector<const Variant*>& variants);
 
 [[noreturn]] void throw_unknown(const std::string& what, std::string_view name,
@@ -113,7 +114,7 @@ class Registry<Made(Context...)> {
     for (const Entry& each : entries_) names.push_back(each.name);
     return names;
   }
-  // nullptr when there is none of that name.
+  // nullptr if unknown.
   const Entry* find(std::string_view name) const {
     for (const Entry& each : entries_) {
       if (each.name == name) return &each;
@@ -126,12 +127,12 @@ class Registry<Made(Context...)> {
     if (!found) throw_unknown(info_.what, name, names());
     return *found;
   }
-  // Of a Chosen of this family: which, where none is named.
+  // The default Chosen.
   Chosen fallback() const { return info_.fallback.empty() ? Chosen() : Chosen(at(info_.fallback)); }
   const Schema& schema() const { return schema_; }
 
-  // Throw UserError for an unknown name, for options that it does not have or that are out of range, and what
-  // making throws.
+  // Throw UserError for an unknown name and for unknown or out-of-range options, and whatever construction
+  // throws.
   Chosen chosen(std::string_view name, const Given& given) const {
     const Entry& entry = at(name);
     return {entry, bound(entry.name, entry.schema, given)};
@@ -149,7 +150,8 @@ class Registry<Made(Context...)> {
   Schema schema_;
 };
 
-// A Chosen of one family, as a member of a described struct; kFamily is the function that gives the family.
+// A Chosen of one registry, as a member of a described struct; kFamily is the function that returns the
+// registry.
 template <auto kFamily>
 class Choice : public Chosen {
  public:

@@ -159,10 +159,10 @@ bool is_object_named(const Key& key, const std::string& name) {
   return key.name == name && key.type.kind == Type::Kind::object;
 }
 
-// What is written as one object, as the two that are meant.
+// Splits an object into the values of its two structs.
 std::pair<Value, Value> parted(const Value& value, const Schema& first) {
   std::pair<Value, Value> parts{Value(Given{}), Value(Given{})};
-  if (!value.is(Value::Kind::object)) {  // the short form, which is that of the variant
+  if (!value.is(Value::Kind::object)) {  // the short form, which belongs to the variant
     parts.second = value;
     return parts;
   }
@@ -194,7 +194,7 @@ std::shared_ptr<const Schema> united(const Schema& section, const Schema& added)
   return schema;
 }
 
-// Rules need no joining: `visit` shows both structs.
+// Rules need no merging: `visit` shows both structs.
 Key joined_section(const Key& section, const Key& added) {
   Key key = section;
   key.section = false;
@@ -231,7 +231,7 @@ void detail::join_sections(Schema& schema) {
     for (const Key& key : schema.keys)
       if (is_added(key)) joined.push_back(joined_section(section, key));
     if (joined.empty()) continue;
-    // Variants that add nothing.
+    // Variants without keys.
     if (const Key* const names = schema.find(schema.discriminator);
         names && !joined.front().only_for.empty()) {
       Key rest = section;
@@ -357,7 +357,7 @@ bool Type::in_range(double value) const {
 }
 
 std::string Type::broken_range(double value) const {
-  constexpr double kSanity = 1e6;  // a greater bound keeps nonsense out, and explains nothing
+  constexpr double kSanity = 1e6;  // larger bounds are only sanity checks and are not shown
   if (!min && !max) return fmt::format("must be finite, is {}", value);
   if (min && (!max || (*max >= kSanity && !(value > *min))))
     return fmt::format("must be {} {}, is {}", open_min ? "more than" : "at least", number_text(*min), value);

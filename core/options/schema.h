@@ -1,14 +1,14 @@
-// The description of options: every key with name, type, range, default and one line of help, said once,
-// where the option is used. Validation, `tandem ls keys`, the JSON Schema and docs/configuration.md all read
-// it; binding to plain structs comes with it, and so do the defaults, which are the structs' own.
+// Schema: the description of options: name, type, range, default and one line of help of every key, defined
+// where the option is used. Validation, `tandem ls keys`, the JSON Schema and docs/configuration.md use it,
+// and so does the binding to plain structs, whose initialisers are the defaults.
 //
 //   struct SgdOptions { double momentum = 0.0; bool nesterov = false; };
 //   Schema schema = Describe<SgdOptions>()
 //       .key("momentum", &SgdOptions::momentum, "share of the last update kept", {.min = 0, .max = 1})
 //       .key("nesterov", &SgdOptions::nesterov, "look ahead along the momentum");
 //
-// A struct that is a member of another takes part by having `static const Schema& schema()`. Several things
-// that one key names, each with options of its own, are a Registry (core/options/registry.h).
+// A struct that is a member of another defines `static const Schema& schema()`. Alternatives of one key with
+// their own options are a Registry (core/options/registry.h).
 #pragma once
 
 #include <array>
@@ -29,8 +29,7 @@ namespace tandem::options {
 
 struct Schema;
 
-// Special members of what every description makes and destroys are out of line: they are called from hundreds
-// of places.
+// Special members of types in every description are out of line, because hundreds of places call them.
 struct Type {
   Type();
   Type(const Type&);
@@ -43,7 +42,7 @@ struct Type {
     boolean,
     integer,
     number,
-    numbers,  // a number, or a list of at most max_count of them
+    numbers,  // a number, or a list of up to max_count
     string,
     list,
     object,
@@ -52,26 +51,26 @@ struct Type {
   };
   Kind kind = Kind::any;
   bool nullable = false;
-  std::string keyword;  // a word that is accepted besides, such as "auto"
+  std::string keyword;  // additional keyword, such as "auto"
   std::optional<double> min, max;
-  bool open_min = false, open_max = false;  // the bound itself is excluded
+  bool open_min = false, open_max = false;  // excludes the bound itself
   std::vector<std::string> choices;         // of a string; empty: any
-  std::vector<std::string> meanings;        // of the choices, one line each, where they have one
+  std::vector<std::string> meanings;        // one line for each choice, or none
   std::shared_ptr<const Type> item;         // of a list or a map
-  bool single = false;                      // of a list: an item alone stands for it, none does not
+  bool single = false;                      // of a list: a single item is accepted, an empty list is not
   const Schema* schema = nullptr;           // of an object
-  std::shared_ptr<const Schema> joined;     // keeps that of a joined section (Describe::section)
+  std::shared_ptr<const Schema> joined;     // owns the schema of a joined section (Describe::section)
   std::size_t max_count = 1;                // of numbers
   bool whole = false;                       // of numbers: integers only
 
   // "integer ≥ 1", "one of sgd, adam", "list of number, or null"
   std::string text() const;
-  // "must lie in [0, 1), is 1.5": of a number that is out of range.
+  // "must lie in [0, 1), is 1.5", for a number out of range.
   std::string broken_range(double number) const;
   bool in_range(double number) const;
 };
 
-// Called with the objects inside of one, and their paths below it.
+// Called with nested objects and their paths.
 using VisitObject = std::function<void(const std::string& path, const Schema& schema, const void* object)>;
 
 struct Key {
@@ -86,32 +85,32 @@ struct Key {
   Type type;
   std::string help;  // one line
   bool required = false;
-  std::vector<std::string> only_for;  // values of the discriminator that have this key; empty: all
-  // A value that has passed `type`; null for the keyword, which puts the default back.
+  std::vector<std::string> only_for;  // variants that have this key; empty: all
+  // A value that has passed `type`; null for the keyword, which restores the default.
   std::function<void(void* object, const Value&)> store;
   std::function<Value(const void* object)> load;
-  // Absent where the value holds no described object.
+  // Absent if the value holds no described object.
   std::function<void(const void* object, const std::string& path, const VisitObject&)> visit;
   Value default_value;
-  bool section = false;  // an object in which variants of a choice may have keys of their own
+  bool section = false;  // an object to which variants of a choice may add keys
 
   bool belongs_to(std::string_view name) const;
 };
 
-// What several keys must satisfy together, or one beyond its type.
+// A rule on several keys, or on one beyond its type.
 struct CrossRule {
-  std::string key;                                           // that a complaint names; "": the object
+  std::string key;                                           // the key to blame; "": the object
   std::function<std::string(const void* object)> complaint;  // "" when it holds
 };
 
-// A value whose type is known where it is used.
+// A type-erased value.
 class Record {
  public:
   Record() = default;
   template <class T>
   requires(!std::same_as<T, Record>) explicit Record(T value)
       : kind_(&kKind<T>), data_(new T(std::move(value))) {}
-  // A T as its initialisers say.
+  // A default-initialised T.
   template <class T>
   static Record fresh() {
     Record record;
@@ -154,16 +153,16 @@ struct Schema {
   std::vector<Key> keys;
   std::vector<CrossRule> rules;
   std::string discriminator = "name";    // the key whose value decides which others belong
-  std::string short_key;                 // "x" stands for {short_key: "x"} when not empty
-  std::map<std::string, Value> presets;  // "x" stands for presets["x"]
+  std::string short_key;                 // if not empty, "x" means {short_key: "x"}
+  std::map<std::string, Value> presets;  // "x" means presets["x"]
   std::function<Record()> make;
 
-  // Keys may share a name as long as they belong to different variants; absent a variant, the first one.
+  // Keys of different variants may share a name; returns the first one.
   const Key* find(std::string_view name) const;
   const Key* find(std::string_view name, std::string_view variant) const;
 };
 
-// What a value must satisfy beyond its type, and what it is when not given.
+// Constraints of a value beyond its type, and its default.
 struct Rule {
   ~Rule();
 
@@ -171,14 +170,14 @@ struct Rule {
   bool open_min = false, open_max = false;
   std::vector<std::string> choices = {};
   std::vector<std::string> only_for = {};
-  // Accepted besides. Of an optional it means none; of anything else, and with a fallback, the default.
+  // Accepted additionally. For an optional it means empty; otherwise, or with a fallback, the default.
   std::string keyword = {};
   bool required = false;
-  std::optional<Value> fallback = {};  // what an optional that holds nothing stands for, and is shown as
+  std::optional<Value> fallback = {};  // shown and used for an empty optional
 };
 
-// How a C++ type appears among options. Values given to `store` have passed `type`. Where it holds described
-// objects, `visit` shows them.
+// Binding of a C++ type to options. Values given to `store` have passed `type`. `visit` shows described
+// objects in it.
 template <class T>
 struct Binding;
 template <class T>
@@ -186,20 +185,20 @@ concept HoldsObjects = requires(const T& value, const std::string& path, const V
   Binding<T>::visit(value, path, visitor);
 };
 
-// Stores what `value` says into the members of `object`, which keeps its defaults elsewhere.
+// Stores `value` into the members of `object`, which otherwise keeps its defaults.
 void store_options(const Schema& schema, void* object, const Value& value);
-// The variant that an object is of, by its discriminator or that one's default; "" when there is none.
+// The variant of an object, by its discriminator or that key's default; "" if there is none.
 std::string variant_of(const Schema& schema, const Value& object);
-// Every key that applies, with the value of `object`, in the order of the schema.
+// Every applicable key with its value in `object`, in the order of the schema.
 Value load_options(const Schema& schema, const void* object);
 
 namespace detail {
 Type ranged(Type::Kind kind, const Rule& rule);
-// Keys and rules of the member at `offset` bytes, seen from the object around it.
+// Keys and rules of the member at `offset` bytes, as those of the enclosing object.
 Key of_member(const Key& key, std::ptrdiff_t offset);
 std::vector<CrossRule> of_member(const std::vector<CrossRule>& rules, std::ptrdiff_t offset);
 
-// Makes one key of a section and of an object that a variant calls by the same name.
+// Merges a section with an object of the same name in a variant.
 void join_sections(Schema& schema);
 // Throws InternalError when two keys of one variant share a name.
 void require_unique(const Schema& schema);
@@ -209,7 +208,7 @@ struct IsOptional : std::false_type {};
 template <class T>
 struct IsOptional<std::optional<T>> : std::true_type {};
 
-// Binding<M> without its type: of a member, the address.
+// Type-erased Binding<M>, with the member's address.
 struct MemberBinding {
   Type (*type)(const Rule& rule);
   void (*store)(void* member, const Value& value);
@@ -239,14 +238,14 @@ constexpr MemberBinding kMember{
     visit_of<M>(),
     IsOptional<M>::value};
 
-// What Describe does whatever it describes: a template of it would be compiled for every struct.
+// The type-independent part of Describe, which would otherwise be compiled for every struct.
 class Description {
  public:
   explicit Description(Record (*fresh)());
 
   void key(std::string_view name, const MemberBinding& member, std::ptrdiff_t offset, std::string_view help,
            const Rule& rule);
-  // Of the described member at `offset`.
+  // For the described member at `offset`.
   void include(const Schema& schema, std::ptrdiff_t offset);
   void choice(const Schema& schema, std::ptrdiff_t offset);
   void options_of(const Schema& schema, std::ptrdiff_t offset);
@@ -259,7 +258,7 @@ class Description {
 
  private:
   Schema schema_;
-  std::shared_ptr<const Record> defaults_;  // an object as its initialisers say
+  std::shared_ptr<const Record> defaults_;  // a default-initialised object
 };
 }  // namespace detail
 
@@ -273,22 +272,22 @@ class Describe {
     all_.key(name, detail::kMember<M>, offset(member), help, rule);
     return *this;
   }
-  // A described struct in whose object the variants of a choice may have keys of their own: where one has an
-  // object of the same name, what the file writes there goes to the two structs, to each its keys.
+  // A described struct to which variants of a choice may add keys: if one has an object of the same name, the
+  // file's object is split between both structs.
   template <class M>
   Describe& section(std::string_view name, M T::*member, std::string_view help, const Rule& rule = {}) {
     key(name, member, help, rule);
     all_.schema().keys.back().section = true;
     return *this;
   }
-  // The keys of a described member, at this level.
+  // Adds the keys of a described member at this level.
   template <class M>
   Describe& include(M T::*member) {
     all_.include(M::schema(), offset(member));
     return *this;
   }
-  // Of a Choice (core/options/registry.h), at this level: the key that names the variant, which must come
-  // first; the keys of all variants.
+  // Adds a Choice (core/options/registry.h) at this level: first the key that names the variant, then the
+  // keys of all variants.
   template <class M>
   Describe& choice(M T::*member) {
     all_.choice(M::schema(), offset(member));
@@ -299,7 +298,7 @@ class Describe {
     all_.options_of(M::schema(), offset(member));
     return *this;
   }
-  // `holds(const T&)` is true of a sound object; `what` completes "KEY …".
+  // `holds(const T&)` is true for a valid object; `what` completes "KEY …".
   template <class Holds>
   Describe& rule(std::string_view key, std::string_view what, Holds holds) {
     all_.rule(key, what, [holds = std::move(holds)](const void* object) -> bool {
@@ -307,7 +306,7 @@ class Describe {
     });
     return *this;
   }
-  // `complaint(const T&)` is "" of a sound object.
+  // `complaint(const T&)` is "" for a valid object.
   template <class Complaint>
   Describe& rule(std::string_view key, Complaint complaint) {
     all_.rule(key, [complaint = std::move(complaint)](const void* object) -> std::string {
@@ -334,8 +333,6 @@ class Describe {
 
   detail::Description all_;
 };
-
-// ---- bindings
 
 template <>
 struct Binding<bool> {
@@ -374,7 +371,7 @@ struct Binding<std::string> {
   static Value load(const std::string& from) { return from; }
 };
 
-// The words of an enum, in the order of its values from 0:
+// Names of an enum's values, in order from 0:
 //   template <> struct options::EnumNames<Unit> { static constexpr std::array values{"epochs", "steps"}; };
 template <class E>
 struct EnumNames;
@@ -393,7 +390,7 @@ struct Binding<E> {
   static Value load(E from) { return EnumNames<E>::values[static_cast<std::size_t>(from)]; }
 };
 
-// A number for all, or a list of as many.
+// A number for all, or a list of numbers.
 template <class T, std::size_t kCount>
 requires std::is_arithmetic_v<T>
 struct Binding<std::array<T, kCount>> {
@@ -415,7 +412,7 @@ struct Binding<std::array<T, kCount>> {
   static Value load(const std::array<T, kCount>& from) { return std::vector<T>(from.begin(), from.end()); }
 };
 
-// Any value; checked by whoever reads it.
+// Any value; its reader checks it.
 template <>
 struct Binding<Value> {
   static Type type(const Rule& rule) { return detail::ranged(Type::Kind::any, rule); }
@@ -431,7 +428,7 @@ struct Binding<std::optional<T>> {
     type.nullable = rule.keyword.empty();
     return type;
   }
-  // A keyword reaches `store` as null (see store_options).
+  // `store` receives null for a keyword (see store_options).
   static void store(std::optional<T>& to, const Value& value) {
     if (value.is(Value::Kind::null)) {
       to.reset();
@@ -471,7 +468,7 @@ struct Binding<std::vector<T>> {
   }
 };
 
-// An object with keys of the user's choosing; order kept.
+// An object with arbitrary keys, in order.
 template <class T>
 struct Binding<std::vector<std::pair<std::string, T>>> {
   static Type type(const Rule& rule) {
@@ -507,7 +504,7 @@ struct Binding<T> {
     type.schema = &T::schema();
     return type;
   }
-  // An object starts from its own defaults, whatever it is a default of.
+  // Nested objects reset to T{} before assignment.
   static void store(T& to, const Value& value) {
     to = T{};
     store_options(T::schema(), &to, value);

@@ -57,7 +57,7 @@ void write_string(std::string& to, std::string_view text) {
   to += '"';
 }
 
-// The shortest text that reads back as the number, and as no integer.
+// The shortest text that reads back as the same non-integer number.
 std::string json_number(double number) {
   if (!std::isfinite(number)) return "null";
   std::string text = fmt::format("{}", number);

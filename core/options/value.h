@@ -1,7 +1,7 @@
-// Value: what an option was given, a tree like JSON that remembers where it was written, so that every later
-// complaint can name file and line.
+// Value: a given option: a tree like JSON with the origin of every value, so that messages can name file and
+// line.
 //
-// Members keep the order of the file. Integers and numbers are told apart by how they were written (1
+// Members keep the order of the file. Integers and numbers are distinguished by notation (1 and 1.0).
 // and 1.0).
 #pragma once
 
@@ -20,14 +20,13 @@ enum class Layer : std::uint8_t { built_in, base, file, command_line };
 
 struct Origin {
   Layer layer = Layer::built_in;
-  int depth = 0;  // of nested bases: 0 is the file named on the command line, -1 its base…
-  std::shared_ptr<const std::string>
-      source;    // the file as the user would name it; absent for built-in values
-  int line = 0;  // 1-based; 0 where there is none
+  int depth = 0;  // of nested bases: 0 is the file on the command line, -1 its base…
+  std::shared_ptr<const std::string> source;  // the file as named by the user; absent for built-in values
+  int line = 0;                               // 1-based; 0: none
 
   // "configs/a.json:12", "command line", "default"
   std::string place() const;
-  // Whether this one was laid over `other`.
+  // Whether this overrides `other`.
   bool above(const Origin& other) const;
 };
 
@@ -63,11 +62,11 @@ struct Value {
   Origin origin;
 
   bool is(Kind other) const { return kind == other; }
-  const Value* find(std::string_view key) const;  // nullptr when absent, or when this is no object
+  const Value* find(std::string_view key) const;  // nullptr if absent, or if this is not an object
   Value* find(std::string_view key);
   Value& set(std::string key, Value value);  // replaces in place or appends
   bool erase(std::string_view key);
-  // The same, wherever it was written.
+  // Compares values, not origins.
   friend bool operator==(const Value& a, const Value& b);
 };
 
@@ -76,7 +75,7 @@ struct Value::Member {
   Value value;
 };
 
-// An object as C++ writes it: {{"lr", 0.1}, {"nesterov", true}}.
+// An object in C++ notation: {{"lr", 0.1}, {"nesterov", true}}.
 using Given = std::vector<Value::Member>;
 
 // "null", "boolean", "integer", "number", "string", "list", "object"
@@ -84,10 +83,10 @@ std::string_view name_of(Value::Kind kind);
 
 // Compact JSON.
 std::string to_string(const Value& value);
-// The same with at most `limit` bytes, cut with an ellipsis.
+// The same, truncated to at most `limit` bytes with an ellipsis.
 std::string excerpt(const Value& value, std::size_t limit = 40);
 
-// Lays `over` on `under`: objects merge key by key, anything else replaces.
+// Merges `over` into `under`: objects key by key; other values are replaced.
 void merge(Value& under, Value over);
 
 // "data" + "batch_size" → "data.batch_size"

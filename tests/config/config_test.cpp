@@ -123,20 +123,19 @@ TEST_CASE("a mistake that is made again and again is told once", "[config]") {
   const auto one = lines(R"({"data": "digits", "model": {"layers": [)" + layers + "]}}");
   REQUIRE(one.size() == 1);
   CHECK_THAT(one.front(), Contains("config.json:1: model.layers.0.kernl: unknown key") &&
-                              Contains("(6 more like it: ") &&
-                              Contains("config.json:2: model.layers.1.kernl, ") &&
+                              Contains("(6 similar: ") && Contains("config.json:2: model.layers.1.kernl, ") &&
                               Catch::EndsWith("model.layers.2.kernl, …)"));
   // Three mistakes, two of them in the same words.
   const auto three =
       lines(R"({"data": {"name": "digits", "batch_size": 0}, "model": "mlp", "accumulate": 0, "zq": 1})");
   REQUIRE(three.size() == 3);
   CHECK_THAT(three[0], Contains("data.batch_size: expected integer"));
-  CHECK_THAT(three[1], Contains("accumulate: expected integer") && !Contains("more like it"));
+  CHECK_THAT(three[1], Contains("accumulate: expected integer") && !Contains("similar"));
   std::string keys = R"({"data": "digits", "model": "mlp")";
   for (int i = 0; i < 500; ++i) keys += fmt::format(", \"zzq{}\": 0", i);
   const auto many = lines(keys + "}");
   REQUIRE(many.size() == 2);
-  CHECK_THAT(many[0], Contains("zzq0: unknown key; known here") && Contains("(99 more like it: "));
+  CHECK_THAT(many[0], Contains("zzq0: unknown key; known here") && Contains("(99 similar: "));
   CHECK_THAT(many[1], Contains("after 100 mistakes"));
 }
 
@@ -238,7 +237,7 @@ TEST_CASE("types, ranges, choices and missing keys", "[config]") {
   CHECK_THAT(error_of(R"({"model": {}, "data": "digits"})"), Contains("model: needs a name"));
   CHECK_THAT(error_of(R"([1])"), Contains("expected an object"));
   CHECK_THAT(error_of(R"({"model": "mlp", "data": "digits", "optimizer": {"groups": [{"match": "("}]}})"),
-             Contains("optimizer.groups.0.match: \"(\" is no regular expression"));
+             Contains("optimizer.groups.0.match: \"(\" is not a regular expression"));
   CHECK_THAT(
       error_of(R"({"model": "mlp", "data": {"name": "digits", "augment": [{"name": "cutout", "sise": 3}]}})"),
       Contains("data.augment.0.sise: unknown key; did you mean data.augment.0.size?"));

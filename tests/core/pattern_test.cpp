@@ -10,7 +10,7 @@ using Catch::Contains;
 TEST_CASE("patterns are searched as regular expressions", "[pattern]") {
   CHECK(std::regex_search(std::string("layer3.0.bn1"), compile_pattern("^layer[34].*bn\\d$")));
   CHECK_FALSE(std::regex_search(std::string("fc"), compile_pattern("^layer")));
-  CHECK_THROWS_WITH(compile_pattern("("), Contains("\"(\" is no regular expression"));
+  CHECK_THROWS_WITH(compile_pattern("("), Contains("\"(\" is not a regular expression"));
   CHECK_THROWS_AS(compile_pattern("(a)\\1"), UserError);  // a back reference
 }
 

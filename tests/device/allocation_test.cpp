@@ -23,7 +23,7 @@ int fail_each_allocation(Work&& work) {
       return n;
     } catch (const VendorError& error) {
       allocator.refuse_after({});
-      CHECK_THAT(error.what(), Contains("memory is exhausted") && Contains("bytes asked for") &&
+      CHECK_THAT(error.what(), Contains("memory is exhausted") && Contains("bytes requested") &&
                                    Contains("a smaller data.batch_size"));
     }
   }

@@ -56,7 +56,7 @@ TEST_CASE("memory that runs out is an error with figures and advice, and nothing
     message = error.what();
   }
   gpu.set_device_memory(std::size_t{8} << 30);
-  for (const char* part : {"cuda:0 memory is exhausted", "bytes asked for", "bytes in use", "bytes free",
+  for (const char* part : {"cuda:0 memory is exhausted", "bytes requested", "bytes in use", "bytes free",
                            "a smaller data.batch_size", "accumulate"}) {
     INFO(message);
     CHECK_THAT(message, Catch::Contains(part));

@@ -50,7 +50,7 @@ TEST_CASE("perplexities that are no finite numbers", "[perplexity]") {
   great.add(std::numeric_limits<double>::quiet_NaN(), 1);
   CHECK(std::isnan(great.value()));
 
-  CHECK_THROWS_WITH(none.add(1.0, -2), "[perplexity] the number of targets is at least 0, got -2");
+  CHECK_THROWS_WITH(none.add(1.0, -2), "[perplexity] the number of targets must be at least 0, got -2");
   CHECK_THROWS_WITH(none.add(1.5, 0),
                     "[perplexity] a sum over no targets must be 0, got 1.5: pass sums, not means");
   CHECK_THROWS_AS(none.bits_per_character(-1), UserError);

@@ -61,7 +61,7 @@ TEST_CASE("mistakes in optimizer options are explained", "[optim]") {
   CHECK_THAT(message("sgd", {{"momentom", 0.5}}), Catch::Contains("did you mean momentum?"));
   CHECK_THAT(message("sgd", {{"momentum", "much"}}), Catch::Contains("expected number in [0, 1)"));
   CHECK_THAT(message("sgd", {{"nesterov", true}}), Catch::Contains("[sgd] nesterov needs momentum"));
-  CHECK_THAT(message("sgd", group({{"match", "(fc"}})), Catch::Contains("is no regular expression"));
+  CHECK_THAT(message("sgd", group({{"match", "(fc"}})), Catch::Contains("is not a regular expression"));
   CHECK_THAT(
       message("sgd", group({{"match", "fc_wieght"}})),
       Catch::Contains("group \"fc_wieght\" matches none of 5 parameters") && Catch::Contains("fc_weight"));
@@ -82,7 +82,7 @@ TEST_CASE("mistakes in optimizer options are explained", "[optim]") {
       made(TypeTag<optim::Sgd>{}, optim::SgdOptions{.groups = {{.match = "fc", .weight_decay = -1.0}}}),
       Catch::Contains("groups.0.weight_decay must be at least 0, is -1"));
   CHECK_THAT(made(TypeTag<optim::Sgd>{}, optim::SgdOptions{.groups = {{.match = "(fc"}}}),
-             Catch::Contains("is no regular expression"));
+             Catch::Contains("is not a regular expression"));
   CHECK_THAT(message_of([] { optim::Sgd({}, {}); }), Catch::Contains("got no parameters to train"));
   const Parameter twice = toy->parameters()[0];
   CHECK_THAT(message_of([&] { optim::Sgd({twice, twice}); }), Catch::Contains("is given twice"));

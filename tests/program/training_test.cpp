@@ -304,8 +304,9 @@ TEST_CASE("a GPU that is asked for and not there ends the program with the reaso
   const Outcome refused = run("cuda");
   CHECK(refused.exit_code == 1);
   CHECK(refused.err ==
-        "tandem: device=cuda: TANDEM_CUDA_LIBRARY names /none/libtandem_cuda.so, which is not there; "
-        "use device=auto to fall back to the CPU\n");
+        "tandem: device=cuda: TANDEM_CUDA_LIBRARY names /none/libtandem_cuda.so, which does not exist; "
+        "use device=auto to fall back to the CPU
+");
   CHECK_FALSE(std::filesystem::exists(directory.path() / "cuda"));
   CHECK(run("auto").exit_code == 0);
   const Outcome environment = launch({.arguments = {"env"},
