@@ -16,7 +16,7 @@ const Field& Batch::field(std::string_view name) const {
   if (found != fields_.end()) return *found;
   std::string names;
   for (const Field& field : fields_) names += (names.empty() ? "" : ", ") + field.name;
-  throw UserError("batch", fmt::format("there is no field \"{}\", there are: {}", name, names));
+  throw UserError("batch", fmt::format("there is no field \"{}\"; the fields are: {}", name, names));
 }
 
 const Tensor& Batch::operator[](std::string_view name) const { return field(name).value; }

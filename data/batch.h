@@ -1,5 +1,5 @@
-// Batch: tensors by name, of some samples. Which fields there are is the affair of the source that fills them
-// and of the task that reads them; everything between carries whatever there is.
+// Batch: the named tensors of some samples. A source fills the fields and a task reads them; all code in
+// between treats fields alike.
 #pragma once
 
 #include <span>
@@ -14,45 +14,45 @@ namespace tandem::datasets {
 struct Field {
   std::string name;
   Tensor value;
-  Tensor twin{};  // the same in host memory, of what lies on a device and is read by the host, too
+  Tensor twin{};  // copy in host memory of a field on a device that the host also reads
 };
 
 class Batch {
  public:
   Batch() = default;
-  // It counts as much as it has samples.
+  // The weight is the number of samples.
   Batch(std::vector<Field> fields, Index samples);
   Batch(const Batch&) = default;
   Batch(Batch&&) noexcept = default;
   Batch& operator=(const Batch&) = default;
   Batch& operator=(Batch&&) noexcept = default;
-  ~Batch();  // inlined, GCC 12 takes the fields of an optional one for uninitialised
+  ~Batch();  // inlined, GCC 12 reports fields of an std::optional<Batch> as uninitialised
 
-  // The field of that name. Throws UserError that names the fields there are when there is none.
+  // Throws UserError that lists the fields when none has this name.
   const Tensor& operator[](std::string_view name) const;
-  // An absent tensor when there is none.
+  // Returns an undefined tensor when there is none.
   Tensor find(std::string_view name) const;
-  // Its values in host memory: the field itself where it lies there, or its twin; else a copy, for which the
-  // host waits, and which no recording can make (Backend::record).
+  // The field or its twin if one of them lies in host memory. Otherwise a copy: the host waits for it, and a
+  // recording (Backend::record) cannot make it.
   Tensor on_host(std::string_view name) const;
-  // Replaces the field of that name, or adds it; it has no twin.
+  // Replaces or adds a field, without a twin.
   void set(std::string_view name, Tensor value);
-  // Gives a field that lies in host memory a twin, itself, which it keeps where the batch goes.
+  // Makes a field in host memory its own twin, which copies of the batch on other devices keep.
   void keep_on_host(std::string_view name);
 
   std::span<const Field> fields() const { return fields_; }
   bool empty() const { return fields_.empty(); }
 
   Index samples = 0;
-  Index first = 0;      // samples of the epoch that come before it
-  double weight = 0.0;  // what it counts in a mean over several batches: its samples, tokens, pixels
-  // On the learning rate of the step that it is in; of several batches, their mean by what they count.
+  Index first = 0;      // samples before it in the epoch
+  double weight = 0.0;  // weight in a mean over batches: samples, tokens or pixels
+  // Factor on the learning rate of the step; with several batches, their weighted mean is used.
   double rate_factor = 1.0;
 
-  // A copy in other memory, with the twins there are; the identity when nothing differs.
+  // A copy on `device`, twins included; returns the batch itself if it lies there.
   Batch to(Device device) const;
-  // Whether the fields are the same in name, shape, dtype and device: work that was recorded for one can be
-  // done for the other.
+  // True if fields agree in name, shape, dtype and device, so that work recorded for one batch fits the
+  // other.
   bool like(const Batch& other) const;
 
  private:

@@ -81,7 +81,7 @@ BatchBuffer& BufferPool::take() {
   for (const auto& buffer : buffers_) {
     if (buffer->taken_ || buffer->block_.storage()->use_count() > 1) continue;
     buffer->taken_ = true;
-    // Whoever keeps something derived from the old contents must notice.
+    // Values cached from the old contents are stale.
     buffer->block_.storage()->bump_version();
     return *buffer;
   }

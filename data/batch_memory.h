@@ -1,5 +1,4 @@
-// Memory of batches in the making: one block each, so that one copy brings all of it to a device; used again
-// batch after batch.
+// Reused memory for building batches. Each batch is one block, so that one copy transfers it to a device.
 #pragma once
 
 #include <memory>
@@ -12,34 +11,33 @@
 
 namespace tandem::datasets {
 
-// Which fields a batch has, and where they lie in a block of memory. A field has room for a full batch.
+// The fields of a batch and their offsets in a block of memory. Each field has room for a full batch.
 class BatchLayout {
  public:
   struct Part {
     std::string name;
-    Shape full;  // of a full batch
+    Shape full;  // in a full batch
     DType dtype = DType::f32;
     bool by_sample = true;  // the first axis counts samples
     bool on_host = false;   // has a twin where the batch lies on a device (Batch::on_host)
-    Index offset = 0;       // bytes
+    Index offset = 0;       // in bytes
   };
 
-  // Of up to `samples` samples.
+  // `samples`: the largest number of samples.
   explicit BatchLayout(Index samples) : samples_(samples) {}
 
   // A field [samples, sample…].
   void add(std::string name, const Shape& sample, DType dtype);
-  // A field of any other shape, at most `full`: [steps, samples] of sequences, say.
+  // Adds a field of any other shape, at most `full`, such as [steps, samples] of sequences.
   void add_whole(std::string name, const Shape& full, DType dtype);
 
-  // The host reads this field, too, wherever its batches go. For what is small: each batch has it in memory
-  // of its own.
+  // Marks a field that the host also reads. For small fields: each batch keeps a host copy.
   void keep_on_host(std::string_view name) { parts_[index_of(name)].on_host = true; }
 
   Index samples() const { return samples_; }
   Index bytes() const { return bytes_; }
   const std::vector<Part>& parts() const { return parts_; }
-  // The number of a field; throws InternalError when there is none.
+  // Throws InternalError when there is no such field.
   std::size_t index_of(std::string_view name) const;
 
  private:
@@ -49,16 +47,16 @@ class BatchLayout {
   std::vector<Part> parts_;
 };
 
-// One batch in the making.
+// A batch under construction.
 class BatchBuffer {
  public:
   BatchBuffer(const BatchLayout& layout, Tensor block) : layout_(&layout), block_(std::move(block)) {}
 
-  // Begins a batch behind the first `first` samples of its epoch: fields by sample have so many samples, the
-  // others their full shapes. Without samples it has no fields.
+  // Begins a batch after the first `first` samples of the epoch. Fields by sample get `samples` rows, the
+  // others their full shape. An empty batch has no fields.
   void begin(Index samples, Index first = 0);
-  // The memory of a field, on the host. With a shape: the field has that shape in this batch, which takes no
-  // more room than its full one.
+  // Host memory of a field. `shape` sets its shape in this batch, of at most as many elements as the full
+  // one.
   Tensor field(std::string_view name) const;
   Tensor field(std::string_view name, const Shape& shape);
   void set_weight(double weight) { weight_ = weight; }
@@ -66,8 +64,8 @@ class BatchBuffer {
 
   const Tensor& block() const { return block_; }
   Index samples() const { return samples_; }
-  // The batch as it lies in `block`: this buffer's, or a copy of it elsewhere. On a device, twins are made of
-  // what the buffer holds.
+  // The batch in `block`, which is this buffer's block or a copy of it. On a device, twins are copied from
+  // the buffer.
   Batch in(const Tensor& block) const;
 
  private:
@@ -78,23 +76,23 @@ class BatchBuffer {
   std::vector<Shape> shapes_;
   Index samples_ = 0, first_ = 0;
   double weight_ = 0.0, rate_factor_ = 1.0;
-  bool taken_ = false;  // from the pool; otherwise free once no batch shares the block
+  bool taken_ = false;  // in use by the loader; otherwise free once no batch shares the block
 };
 
-// Buffers of one loader, in memory that its device copies from without waiting. Thread-safe.
+// Buffers of one loader, in pinned memory if the batches go to a device. Thread-safe.
 class BufferPool {
  public:
-  // `layout` is kept by reference.
+  // Keeps a reference to `layout`.
   BufferPool(const BatchLayout& layout, Device device) : layout_(layout), device_(device) {}
 
-  // Makes buffers until there are `count`.
+  // Allocates until there are `count` buffers.
   void reserve(std::size_t count);
-  // A free buffer, taken; a new one when there is none.
+  // Takes a free buffer, or allocates one.
   BatchBuffer& take();
   void give_back(BatchBuffer& buffer);
 
  private:
-  BatchBuffer& add();  // with the mutex held
+  BatchBuffer& add();  // requires the mutex
 
   const BatchLayout& layout_;
   Device device_;

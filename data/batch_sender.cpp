@@ -17,8 +17,8 @@ BatchSender::~BatchSender() {
   try {
     if (!uploads_.empty()) backend_.wait_event(uploads_.back().event);
   } catch (const std::exception&) {
-    // A device that has failed copies no more, and says so to the next who asks it for something. A kernel's
-    // bad index was of a batch that is let go with its loader.
+    // A failed device copies nothing more, and reports its error on the next call. A kernel's index error
+    // belongs to a batch that is dropped with its loader.
   }
 }
 
@@ -46,21 +46,21 @@ BatchSender::Slot& BatchSender::add_slot() {
   slot->block = Tensor::empty({source_.layout().bytes()},
                               {.dtype = DType::u8, .device = source_.device(), .kind = MemoryKind::data});
   if (preprocess_) slot->arrived = preprocess_->memory();
-  // The allocator may have handed out memory that the device still uses.
+  // The device may still use memory that the allocator hands out.
   slot->free_since = backend_.record_event();
   slots_.push_back(std::move(slot));
   return *slots_.back();
 }
 
-// The slot that has been known to be free for longest: the copy into it has least to wait for. One that is
-// found free only now would have to wait for everything that was asked for.
+// Returns the slot that has been free for longest, because its upload waits for the least work. A slot found
+// free just now would wait for all work enqueued so far.
 BatchSender::Slot& BatchSender::take_slot() {
   Slot* oldest = nullptr;
   for (const auto& slot : slots_) {
     if (slot->free_since && (!oldest || *slot->free_since < *oldest->free_since)) oldest = slot.get();
   }
   Slot& slot = oldest ? *oldest : add_slot();
-  // Whoever keeps something derived from the old contents must notice.
+  // Values cached from the old contents are stale.
   slot.block.storage()->bump_version();
   for (const Tensor& tensor : slot.arrived) tensor.storage()->bump_version();
   return slot;

@@ -13,12 +13,12 @@ namespace tandem::datasets {
 
 enum class CifarKind { cifar10, cifar100 };
 
-// Reads every record of the files, in their order, into u8 [N,32,32,3] with labels (fine ones for
-// CIFAR-100). Throws UserError when a size is no multiple of the record or a label is out of range.
+// Reads all records of the files in order, as u8 [N,32,32,3] with labels (CIFAR-100: the fine ones). Throws
+// UserError when a size is no multiple of the record or a label is out of range.
 std::shared_ptr<InMemoryDataset> read_cifar(CifarKind kind, const std::vector<std::filesystem::path>& files,
                                             DatasetInfo info);
 
-// One file, from any source of `bytes` bytes.
+// Reads one file of `bytes` bytes.
 std::shared_ptr<InMemoryDataset> read_cifar(CifarKind kind, ByteReader& reader, std::size_t bytes,
                                             DatasetInfo info);
 
@@ -28,8 +28,8 @@ struct CifarFiles {
       class_names;  // from batches.meta.txt or fine_label_names.txt, or the published ten
 };
 
-// In `folder` itself, or in cifar-10-batches-bin or cifar-100-binary below it. Throws UserError naming what
-// is missing.
+// Searches `folder`, then cifar-10-batches-bin or cifar-100-binary in it. Throws UserError that names missing
+// files.
 CifarFiles find_cifar_files(CifarKind kind, const std::filesystem::path& folder);
 
 LabelledRegistry::Entry cifar_entry(CifarKind kind);

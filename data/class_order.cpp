@@ -7,7 +7,7 @@ namespace tandem::datasets {
 
 namespace {
 
-// The places of names, sorted by these; equal ones as they stand.
+// Indices of `names` in sorted order; stable.
 std::vector<Index> places_by_name(const std::vector<std::string>& names) {
   std::vector<Index> places(names.size());
   std::iota(places.begin(), places.end(), Index{0});

@@ -1,4 +1,4 @@
-// Classes that two sides list in another order.
+// Reordering of class names that two sources list in different orders.
 #pragma once
 
 #include <optional>
@@ -9,13 +9,12 @@
 
 namespace tandem::datasets {
 
-// Of each place in `ours` the place in `theirs` of the same name, where `ours` are `theirs` in another order;
-// nothing where they are in the same one, are others, or a name stands twice. "" may: it names a label that
-// no class has.
+// For each index of `ours`, the index of the same name in `theirs`. Empty if the orders are equal, the sets
+// of names differ, or a name repeats. "" may repeat: it is a label without a class.
 std::optional<std::vector<Index>> class_order(const std::vector<std::string>& theirs,
                                               const std::vector<std::string>& ours);
 
-// What stands at place i goes to order[i]. `own` has as many values as `order`.
+// Moves element i to order[i]. Both vectors have the same size.
 template <class T>
 std::vector<T> in_order(const std::vector<T>& own, const std::vector<Index>& order) {
   std::vector<T> moved(own.size());

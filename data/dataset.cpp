@@ -40,8 +40,8 @@ InMemoryDataset::InMemoryDataset(Tensor images, Tensor labels, DatasetInfo info,
     info_.classes = *highest + 1;
     require(
         info_.classes <= std::max(kFewClasses, size_), source,
-        "label {} of sample {} makes {} classes, more than there are samples ({}), which is not plausible; "
-        "data.classes says how many there are",
+        "label {} of sample {} makes {} classes, more than there are samples ({}); set data.classes to their "
+        "number",
         *highest, highest - label, info_.classes, size_);
   }
   require(*highest < info_.classes, source,

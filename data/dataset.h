@@ -1,5 +1,5 @@
-// Dataset: numbered samples. Everything else is a decorator (data/decorators.h), a source (one file per
-// format) or the Loader that makes batches of them.
+// Dataset: numbered samples. Decorators (data/decorators.h) change a dataset, sources batch it, and readers
+// (one file per format) open one.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +13,23 @@
 
 namespace tandem::datasets {
 
-// One example. Tasks add the fields they need; a field that a data set lacks stays at its default.
+// One example. Fields that a data set lacks keep their defaults.
 struct Sample {
-  // u8 [H,W,C], or f32 or i64 of any shape; read-only, possibly a view of the data set's own memory.
+  // u8 [H,W,C], or f32 or i64 of any shape. Read-only; may be a view of the data set's memory.
   Tensor image;
   std::int64_t label = 0;  // in [0, classes)
-  // u8 [H,W] of the image's extents, the class of each pixel or kIgnored; likewise read-only.
+  // u8 [H,W]: the class of each pixel, or kIgnored. Read-only, like the image.
   Tensor mask{};
-  // With boxes: those of the image, in its pixels, and the image's own number (BoxImage::id).
+  // Data sets with boxes: the objects in pixels of the image, and the image's id (BoxImage::id).
   std::vector<BoxObject> objects{};
   std::int64_t id = 0;
 };
 
-// A pixel of a mask that counts for nothing: of no known class, or outside of what there is.
+// Mask value of pixels that do not count: of unknown class, or padding.
 inline constexpr std::uint8_t kIgnored = 255;
 
-// Mean and standard deviation per channel, of u8 pixels divided by 255 and of f32 values as they are.
-// One entry, or one per channel.
+// Mean and standard deviation per channel (or one for all), of u8 pixels divided by 255 or of unscaled f32
+// values.
 struct ChannelStatistics {
   std::vector<float> mean{0.0F};
   std::vector<float> stddev{1.0F};
@@ -37,26 +37,27 @@ struct ChannelStatistics {
 
 struct DatasetInfo {
   std::string name{};
-  DType dtype = DType::u8;  // of the images: u8 or f32; i64 where features are indices
-  Shape sample_shape{};     // [H,W,C]; an extent of 0 varies from sample to sample
+  DType dtype = DType::u8;  // of the images: u8 or f32; i64 if the features are indices
+  Shape sample_shape{};     // [H,W,C]; 0 is an extent that varies
   Index classes = 0;
-  std::vector<std::string> class_names{};  // empty where unknown
-  std::vector<Index> class_values{};       // with masks, what stands in the files for each class; or empty
-  bool masks = false;                      // samples have a mask in place of a label; classes are of pixels
-  bool as_stored = false;                  // images of files are not turned as their EXIF orientation says
-  // Samples have objects in place of a label, at most so many; class 0 is the background. Absent: none.
+  std::vector<std::string> class_names{};  // empty if unknown
+  std::vector<Index> class_values{};       // of masks: the pixel value in the files of each class; or empty
+  bool masks = false;                      // samples have a mask instead of a label; `classes` are of pixels
+  bool as_stored = false;                  // EXIF orientation is ignored
+  // Largest number of objects of a sample, which has objects instead of a label; class 0 is the background.
+  // Absent: samples have a label or a mask.
   std::optional<Index> most_objects{};
-  ChannelStatistics statistics{};  // what to normalise with
+  ChannelStatistics statistics{};  // for normalisation
 
   bool boxes() const { return most_objects.has_value(); }
 };
 
-// In which a batch holds the samples: indices stay as they are, everything else becomes numbers.
+// Indices stay i64; all other values become f32.
 inline DType batch_dtype(const DatasetInfo& info) {
   return info.dtype == DType::i64 ? DType::i64 : DType::f32;
 }
 
-// Rather than features or indices.
+// False for features and indices.
 inline bool are_images(const DatasetInfo& info) {
   return info.sample_shape.rank() == 3 && info.dtype != DType::i64;
 }
@@ -66,15 +67,14 @@ class Dataset {
   virtual ~Dataset() = default;
 
   virtual Index size() const = 0;
-  // Sample `index` of [0, size()). Called from several threads at once. Throws UserError that names the file
-  // when the sample cannot be read.
+  // Thread-safe. Throws UserError that names the file when the sample cannot be read.
   virtual Sample get(Index index) const = 0;
 
   const DatasetInfo& info() const { return info_; }
   void set_statistics(ChannelStatistics statistics) { info_.statistics = std::move(statistics); }
-  // True when `get` has to decode; workers then balance their load sample by sample.
+  // True if `get` decodes; workers then balance their load by sample.
   virtual bool decodes() const { return false; }
-  // The images with boxes whose samples these are, one each, in their order; nullptr: they are of none.
+  // The images with boxes behind the samples, in the same order; nullptr without boxes.
   virtual const BoxCorpus* box_corpus() const { return nullptr; }
 
  protected:
@@ -83,11 +83,11 @@ class Dataset {
 
 using DatasetPtr = std::shared_ptr<const Dataset>;
 
-// A data set whose images [N, …] (u8, f32 or i64) and labels i64 [N] lie in memory; `get` returns views.
+// A data set in memory: images [N, …] (u8, f32 or i64) and labels i64 [N]; `get` returns views.
 class InMemoryDataset final : public Dataset {
  public:
-  // Images [N,H,W] are grey [N,H,W,1], unless they are indices. `info.sample_shape` and `dtype` are filled
-  // in; `info.classes` of 0 means the highest label + 1. Throws UserError in the name of `source` when there
+  // Images [N,H,W] become [N,H,W,1], unless they are indices. Sets `info.sample_shape` and `dtype`; an
+  // `info.classes` of 0 becomes the highest label + 1. Throws UserError in the name of `source` when there
   // are no samples, the counts differ or a label lies outside [0, classes).
   InMemoryDataset(Tensor images, Tensor labels, DatasetInfo info, const std::string& source);
 
@@ -103,12 +103,12 @@ class InMemoryDataset final : public Dataset {
   std::size_t sample_bytes_ = 0;
 };
 
-// Throws UserError in the name of `source`, with the first sample and place, where images [N, …] hold a NaN
-// or an infinity: no training survives one, and nothing that happens then tells of it.
+// Throws UserError in the name of `source`, with the first sample and position, when images [N, …] contain a
+// NaN or an infinity.
 void require_finite(const Tensor& images, const std::string& source);
 
-// Statistics per channel (last axis) of the first `at_most` samples; for images of one size. Indices have
-// none: mean 0, deviation 1.
+// Statistics per channel (last axis) of the first `at_most` samples, for images of one size. Indices have
+// mean 0 and deviation 1.
 ChannelStatistics statistics_of(const Dataset& dataset, Index at_most = 20000);
 
 }  // namespace tandem::datasets

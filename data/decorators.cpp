@@ -73,7 +73,7 @@ SplitPair split_by_class(const DatasetPtr& source, const std::vector<std::int64_
   require(fraction > 0 && fraction < 1, source->info().name, "a split of {} is not between 0 and 1",
           fraction);
   std::vector<std::vector<std::uint32_t>> by_class(static_cast<std::size_t>(source->info().classes));
-  // A random order of all samples is a random order within each class.
+  // A random order of all samples gives a random order within each class.
   for (const std::uint32_t i : permutation(source->size(), seed, 0)) {
     by_class[static_cast<std::size_t>(labels[i])].push_back(i);
   }

@@ -12,7 +12,7 @@
 
 namespace tandem::datasets {
 
-// All samples of another data set, in its order.
+// Base of decorators that keep the samples and their order.
 class Decorated : public Dataset {
  public:
   Index size() const override { return source_->size(); }
@@ -39,9 +39,9 @@ class Subset final : public Dataset {
   std::vector<std::uint32_t> indices_;
 };
 
-// Replaces a sample that cannot be read by the next one that can. Throws UserError, with the reasons, when
-// more than `at_most` distinct samples were replaced. `report` is called once per bad sample, from any
-// thread, one at a time.
+// Replaces an unreadable sample by the next readable one. Throws UserError, with the reasons, when more than
+// `at_most` distinct samples are unreadable. Calls `report` once per bad sample, from any thread, one call at
+// a time.
 class SkipUnreadable final : public Decorated {
  public:
   SkipUnreadable(DatasetPtr source, Index at_most, std::function<void(const std::string&)> report = {});
@@ -59,7 +59,7 @@ class SkipUnreadable final : public Decorated {
   mutable std::set<Index> bad_;
 };
 
-// Of a set that could skip samples and does not: the error of one that cannot be read says how.
+// Adds to the error of an unreadable sample the key that skips such samples.
 class NameSkipping final : public Decorated {
  public:
   explicit NameSkipping(DatasetPtr source) : Decorated(std::move(source)) {}
@@ -67,16 +67,15 @@ class NameSkipping final : public Decorated {
   Sample get(Index index) const override;
 };
 
-// Two disjoint subsets that together are `source`; `second` has about `fraction` of the samples of every
-// class (at least one where the class has two). A pure function of labels, fraction and seed. Orders are
-// kept.
+// Two disjoint subsets that together are `source`, in its order. `second` has about `fraction` of the samples
+// of each class, and at least one if the class has two. A pure function of labels, fraction and seed.
 struct SplitPair {
   DatasetPtr first, second;
 };
 SplitPair split_by_class(const DatasetPtr& source, const std::vector<std::int64_t>& labels, double fraction,
                          std::uint64_t seed);
 
-// At most `count` samples drawn evenly from all of `source` (a fixed permutation's beginning); 0 means all.
+// At most `count` samples, the beginning of a fixed permutation of `source`; 0 means all.
 DatasetPtr limited(const DatasetPtr& source, Index count, std::uint64_t seed);
 
 // 0 … count−1 in random order: a pure function of (seed, epoch).

@@ -14,7 +14,7 @@ struct FashionMnist {
   std::shared_ptr<InMemoryDataset> train, test;
 };
 
-// `folder` of {} is the package's. Throws UserError naming the package and the file it expects.
+// An empty `folder` is the package's. Throws UserError that names the package and a missing file.
 FashionMnist read_fashion_mnist(const std::filesystem::path& folder = {});
 
 LabelledRegistry::Entry fashion_mnist_entry();

@@ -37,7 +37,7 @@ std::size_t element_size(std::uint8_t type) {
   }
 }
 
-// Big-endian bytes, `Bits` wide, as From; stored as To.
+// Decodes big-endian elements of the type From, stored in the unsigned type Bits.
 template <class From, class Bits, class To>
 void decode(const std::vector<std::uint8_t>& bytes, To* to) {
   for (std::size_t i = 0; i < bytes.size() / sizeof(Bits); ++i) {
@@ -109,7 +109,7 @@ Tensor read_idx(ByteReader& reader) {
 std::shared_ptr<InMemoryDataset> read_idx_dataset(const IdxPair& files, DatasetInfo info, Layout layout) {
   const auto images_reader = open_file(files.images);
   const auto labels_reader = open_file(files.labels);
-  // The short file first: a wrong one is noticed before the long one is read.
+  // Reads the short file first, so that a wrong one is noticed before the long one is read.
   const Tensor raw_labels = read_idx(*labels_reader);
   require(raw_labels.rank() == 1 && raw_labels.dtype() != DType::f32, files.labels.string(),
           "holds {}, expected integer labels of rank 1", to_string(raw_labels));
@@ -135,7 +135,7 @@ std::shared_ptr<InMemoryDataset> read_idx_dataset(const IdxPair& files, DatasetI
 
 namespace {
 
-// The one file of `folder` whose name contains one of `stems` and "idx".
+// The file of `folder` whose name contains one of `stems` and "idx".
 std::filesystem::path find_file(const std::vector<std::filesystem::directory_entry>& files,
                                 std::initializer_list<std::string_view> stems) {
   for (const std::string_view stem : stems) {
@@ -223,7 +223,8 @@ Splits open_idx(const IdxOptions& own, const SetOptions& common) {
 LabelledRegistry::Entry idx_entry() {
   options::Describe<IdxOptions> keys;
   describe_arrays(keys);
-  const std::string help = "file with a name of its own, below data.path";
+  const std::string help =
+      "path of the file relative to data.path, if it is not named as MNIST's; all four or none";
   keys.key("train_images", &IdxOptions::train_images, help)
       .key("train_labels", &IdxOptions::train_labels, help)
       .key("test_images", &IdxOptions::test_images, help)

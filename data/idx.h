@@ -9,15 +9,15 @@
 
 namespace tandem::datasets {
 
-// Any IDX array of rank 1 to 8. Types: 08 u8 → u8; 09 i8, 0B i16, 0C i32 → i64; 0D f32, 0E f64 → f32.
-// Throws UserError naming the file and the rule: magic, type, rank, size against the file.
+// Reads any IDX array of rank 1 to 8. Types: 08 u8 → u8; 09 i8, 0B i16, 0C i32 → i64; 0D f32, 0E f64 → f32.
+// Throws UserError that names the file and the rule: magic, type, rank, or size against the file.
 Tensor read_idx(ByteReader& reader);
 
 struct IdxPair {
   std::filesystem::path images, labels;
 };
 
-// Images [N,H,W], or [N,H,W,C] (or [N,C,H,W], as `layout` says), with labels [N].
+// Images [N,H,W], [N,H,W,C] or, by `layout`, [N,C,H,W], with labels [N].
 std::shared_ptr<InMemoryDataset> read_idx_dataset(const IdxPair& files, DatasetInfo info,
                                                   Layout layout = Layout::automatic);
 
@@ -25,13 +25,13 @@ struct IdxFiles {
   IdxPair train, test;
 };
 
-// The files of a folder that follow MNIST's naming: (train|t10k|test)-(images|labels), then -idx<rank>-ubyte
-// or .idx<rank>-ubyte, then .gz or not, possibly behind a prefix such as "emnist-letters-". Throws UserError
-// that names what is missing, followed by `advice`.
+// Files of a folder with MNIST's names: (train|t10k|test)-(images|labels), then -idx<rank>-ubyte or
+// .idx<rank>-ubyte, optionally .gz, and an optional prefix such as "emnist-letters-". Throws UserError that
+// names the missing file, followed by `advice`.
 IdxFiles find_idx_files(const std::filesystem::path& folder, std::string_view advice);
 
 struct IdxOptions {
-  Index classes = 0;  // labels are below it; 0: the highest + 1
+  Index classes = 0;  // 0: the highest label + 1
   Layout layout = Layout::automatic;
   // Files with other names, relative to the path; all four or none.
   std::optional<std::string> train_images{}, train_labels{}, test_images{}, test_labels{};

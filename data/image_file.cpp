@@ -21,8 +21,8 @@ void require_memory(const ImageSource& source, std::size_t bytes, const std::str
   constexpr double kMiB = 1 << 20;
   require(
       bytes <= source.memory, source.name,
-      "has {}: decoding takes {:.0f} MiB, data.max_image_mib allows {:.0f}; scale it down, or allow more, "
-      "which every worker may take at once",
+      "has {}: decoding takes {:.0f} MiB, data.max_image_mib allows {:.0f} to each worker; scale the image "
+      "down or raise the limit",
       what, std::ceil(static_cast<double>(bytes) / kMiB), static_cast<double>(source.memory) / kMiB);
 }
 
@@ -49,10 +49,10 @@ bool starts_with(std::span<const std::byte> bytes, std::string_view signature) {
 }
 bool is_png(std::span<const std::byte> bytes) { return starts_with(bytes, "\x89PNG\r\n\x1a\n"); }
 
-// The bytes of an image file. A file that is too long is not read at all.
+// The bytes of an image file. Checks the size before reading.
 std::vector<std::byte> bytes_of(const std::filesystem::path& path, const std::string& name,
                                 std::size_t memory) {
-  std::error_code unreadable;  // reading it says why
+  std::error_code unreadable;  // the read reports it
   const std::uintmax_t size = std::filesystem::file_size(path, unreadable);
   if (!unreadable) require_memory({{}, name, memory}, size, fmt::format("{} bytes", size));
   return read_file(path, kMaxImageFileBytes);
@@ -66,7 +66,7 @@ Tensor decode_image(std::span<const std::byte> bytes, const std::string& name, i
   const ImageSource source{bytes, name, reading.memory, reading.upright};
   if (is_png(bytes)) return decode_png(source, channels);
   require(starts_with(bytes, "\xff\xd8\xff"), name, "is neither a JPEG nor a PNG file");
-  require(channels != 4, name, "is a JPEG file, in which nothing is transparent; expected a PNG");
+  require(channels != 4, name, "is a JPEG file without transparency, expected a PNG");
   return decode_jpeg(source, channels);
 }
 
@@ -78,7 +78,7 @@ Tensor read_image(const std::filesystem::path& path, int channels, const ImageRe
 Tensor read_indices(const std::filesystem::path& path, const ImageReading& reading) {
   const std::string name = path.string();
   const std::vector<std::byte> bytes = bytes_of(path, name, reading.memory);
-  require(is_png(bytes), name, "is no PNG file, as masks are");
+  require(is_png(bytes), name, "is no PNG file; masks are PNG files");
   return decode_png_indices({bytes, name, reading.memory, reading.upright});
 }
 
@@ -92,7 +92,7 @@ bool is_image_file(const std::filesystem::path& path) {
 
 namespace {
 
-// Goes through a folder and those in it.
+// Recursive search of a folder for image files.
 class ImageSearch {
  public:
   ImageSearch(bool check_files, PassedOver& passed_over)
@@ -100,7 +100,7 @@ class ImageSearch {
 
   void add(const std::filesystem::path& folder) {
     if (!is_new(folder)) return passed_over_.repeated.add(folder);
-    std::error_code unknown;  // of a link that leads nowhere: then it is neither
+    std::error_code unknown;  // of a dangling link, which is neither
     for (const auto& entry : files::entries_of(folder)) {
       const std::filesystem::path& path = entry.path();
       if (is_foreign(path)) {
@@ -110,7 +110,8 @@ class ImageSearch {
       } else if (!is_image_file(path)) {
         passed_over_.others.add(path);
       } else {
-        if (check_files_ && !entry.is_regular_file(unknown)) files::InputFile{path};  // says what it is
+        if (check_files_ && !entry.is_regular_file(unknown))
+          files::InputFile{path};  // reports the kind of file
         images_.push_back(path);
       }
     }
@@ -118,7 +119,7 @@ class ImageSearch {
   std::vector<std::filesystem::path> take() { return std::move(images_); }
 
  private:
-  // Links lead to folders again, and in circles.
+  // Links may form cycles.
   bool is_new(const std::filesystem::path& folder) {
     struct stat found {};
     return ::stat(folder.c_str(), &found) != 0 || known_.emplace(found.st_dev, found.st_ino).second;

@@ -59,7 +59,7 @@ ImageFolder::ImageFolder(const fs::path& root, int channels, std::vector<std::st
   info_.as_stored = !reading.upright;
   info_.classes = static_cast<Index>(class_names.size());
   info_.class_names = std::move(class_names);
-  // Of ImageNet, the custom for photographs.
+  // The statistics of ImageNet, customary for photographs.
   info_.statistics = channels == 3 ? ChannelStatistics{{0.485F, 0.456F, 0.406F}, {0.229F, 0.224F, 0.225F}}
                                    : ChannelStatistics{{0.449F}, {0.226F}};
 }
@@ -81,7 +81,7 @@ Splits open_image_folder(const ImageFolderOptions& own, const SetOptions& common
           own.channels);
   Splits splits{.train = {}, .test = {}, .validation = {}, .image_size = own.image_size};
   if (splits.image_size == 0) splits.image_size = kDefaultImageSize;
-  const bool check = !common.skip_bad_samples;  // else they are skipped, and counted, as they are read
+  const bool check = !common.skip_bad_samples;  // otherwise reading skips and counts them
   const fs::path root = common.place();
   files::require_there(files::kind_of(root) != files::Kind::absent, root.string(),
                        "{}, expected one subfolder per class in it", files::no_folder(root));
@@ -119,8 +119,8 @@ Splits open_image_folder(const ImageFolderOptions& own, const SetOptions& common
 LabelledRegistry::Entry image_folder_entry() {
   options::Describe<ImageFolderOptions> keys;
   describe_test_fraction(keys)
-      .key("image_size", &ImageFolderOptions::image_size, "side in pixels that images are brought to; 0: 224",
-           {.min = 0, .max = 65536})
+      .key("image_size", &ImageFolderOptions::image_size,
+           "side in pixels to which images are resized and cropped; 0: 224", {.min = 0, .max = 65536})
       .key("channels", &ImageFolderOptions::channels, "3, or 1 for grey; 0: 3", {.min = 0, .max = 65536});
   return LabelledRegistry::entry<ImageFolderOptions>(
       "image_folder", "JPEG and PNG files, one subfolder per class", keys, open_image_folder);

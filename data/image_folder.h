@@ -1,5 +1,5 @@
-// Image folders: one subfolder per class, JPEG and PNG files in it at any depth. The classes are the
-// subfolders' names in byte order.
+// Image folders: one subfolder per class, with JPEG and PNG files at any depth. Classes are the subfolders'
+// names in byte order.
 #pragma once
 
 #include <filesystem>
@@ -14,10 +14,9 @@ namespace tandem::datasets {
 
 class ImageFolder final : public Dataset {
  public:
-  // `class_names` fixes the classes (of a test split: those of the training split); empty takes the
-  // subfolders'. Throws UserError when there is no class, a class without images, or a subfolder that is not
-  // a class; and, where `check_files` says so, when something is called as an image is and no regular file:
-  // otherwise that is an error when it is read. `reading`: of images.
+  // `class_names` fixes the classes, as a test split needs; empty takes the subfolders' names. Throws
+  // UserError when there is no class, a class has no images, or a subfolder is not a class. With
+  // `check_files`, also throws when an image name is not a regular file; otherwise reading it throws.
   ImageFolder(const std::filesystem::path& root, int channels, std::vector<std::string> class_names = {},
               bool check_files = true, const ImageReading& reading = {});
 
@@ -38,11 +37,11 @@ class ImageFolder final : public Dataset {
 };
 
 struct ImageFolderOptions {
-  double test_fraction = 0.2;  // of every class, where there are no folders for the splits
-  Index image_size = 0;        // side that images are brought to; 0: 224
+  double test_fraction = 0.2;  // of each class, if there are no folders for the splits
+  Index image_size = 0;        // side to which images are resized and cropped; 0: 224
   Index channels = 0;          // 3 or 1; 0: 3
 };
-// `path` is a folder with train/ and test/ (or val/), or with one subfolder per class.
+// `path` has train/ and test/ (or val/), or one subfolder per class.
 LabelledRegistry::Entry image_folder_entry();
 
 }  // namespace tandem::datasets

@@ -1,4 +1,4 @@
-// Images on their device: rendered from 8-bit records, or cast.
+// Preprocessing of images on their device: rendering from 8-bit records, or a cast.
 #pragma once
 
 #include <string_view>
@@ -11,15 +11,15 @@ namespace tandem::datasets {
 
 struct SampleOptions;
 
-// Fields of batches whose images are rendered on the device: u8 [N,H,W,C], and u8 [N,sizeof(ImageWindow)].
+// Fields of batches rendered on the device: u8 [N,H,W,C] and u8 [N,sizeof(ImageWindow)].
 inline constexpr std::string_view kRecords = "record", kWindows = "window";
 
 class ImagePreprocess final : public DevicePreprocess {
  public:
-  // Whether images are wanted elsewhere, or of another type, than the pipeline makes them.
+  // True if images go to another device, or have another dtype, than the pipeline's output.
   static bool needed(const Pipeline& pipeline, const SampleOptions& options);
 
-  // Of batches of up to `samples`. `pipeline` is kept by reference. Throws UserError when there is no such
+  // `samples`: the largest batch. Keeps a reference to `pipeline`. Throws UserError when there is no such
   // device.
   ImagePreprocess(const Pipeline& pipeline, const SampleOptions& options, Index samples, bool records);
 

@@ -1,5 +1,5 @@
-// JPEG through libjpeg. Its errors arrive by longjmp: the functions that may be jumped out of hold no object
-// with a destructor, and the decompressor is released by the caller's destructor.
+// JPEG through libjpeg. Errors arrive by longjmp: functions that it leaves hold no object with a destructor,
+// and the caller's destructor releases the decompressor.
 // jpeglib.h needs stdio before it, and jerror.h needs jpeglib.h.
 // clang-format off
 #include <cstdio>
@@ -52,7 +52,7 @@ struct JpegDecoder {
   escape_with(info, text);
 }
 
-// Warnings mean damaged data (a truncated file among them), except for three that leave the pixels intact.
+// Warnings mean damaged or truncated data, except three that leave the pixels intact.
 void on_message(j_common_ptr info, int level) {
   if (level >= 0) return;
   const int code = info->err->msg_code;
@@ -89,8 +89,7 @@ bool read_header(JpegDecoder& decoder, std::span<const std::byte> bytes, int cha
   return true;
 }
 
-// Decodes into rows of `stride` bytes; `line` holds one row of libjpeg's output where that is not the image's
-// own.
+// Decodes into rows of `stride` bytes; `line` holds a row to convert.
 bool read_rows(JpegDecoder& decoder, unsigned char* pixels, std::size_t stride, unsigned char* line,
                void (*convert)(const unsigned char* from, unsigned char* to, unsigned pixels,
                                bool inverted)) {
@@ -130,7 +129,7 @@ void rgb_to_grey(const unsigned char* from, unsigned char* to, unsigned pixels, 
   for (unsigned x = 0; x < pixels; ++x, from += 3) to[x] = luma(from[0], from[1], from[2]);
 }
 
-// What libjpeg keeps of a file of several scans: the coefficients of the whole image.
+// Memory of the coefficients that libjpeg keeps for a file of several scans.
 std::size_t coefficient_bytes(jpeg_decompress_struct& info) {
   if (!jpeg_has_multiple_scans(&info)) return 0;
   std::size_t blocks = 0;
@@ -146,7 +145,7 @@ std::size_t marker_bytes(const jpeg_decompress_struct& info) {
   return bytes;
 }
 
-// Of the first EXIF block. APP1 holds other things, too (XMP).
+// Orientation in the first EXIF block; APP1 may also hold XMP.
 int orientation_of(const jpeg_decompress_struct& info) {
   constexpr std::string_view kExif("Exif\0\0", 6);
   for (auto* marker = info.marker_list; marker != nullptr; marker = marker->next) {
@@ -167,7 +166,7 @@ Tensor decode_jpeg(const ImageSource& source, int channels) {
   jpeg_decompress_struct& info = decoder.info;
   const Tensor image = make_image(source, {info.output_height, info.output_width, channels},
                                   coefficient_bytes(info) + marker_bytes(info));
-  const int orientation = orientation_of(info);  // libjpeg forgets markers when it has read the rows
+  const int orientation = orientation_of(info);  // libjpeg drops markers once the rows are read
   const bool cmyk = info.out_color_space == JCS_CMYK;
   const auto convert = cmyk ? (channels == 3 ? cmyk_to_rgb : cmyk_to_grey)
                        : channels == 1 && info.out_color_space == JCS_RGB ? rgb_to_grey

@@ -14,28 +14,28 @@ const options::Schema& SetOptions::schema() {
   constexpr auto kSamples = static_cast<double>(kMaxSamples);
   static const options::Schema schema =
       options::Describe<SetOptions>()
-          .key("path", &SetOptions::path, "its folder or file; null: where it is usually installed")
+          .key("path", &SetOptions::path, "folder or file of the set; null: its usual place of installation")
           .key("train_size", &SetOptions::train_size, "training samples to use, drawn evenly; 0: all",
                {.min = 0, .max = kSamples})
           .key("validation_size", &SetOptions::validation_size,
-               "samples set aside from training, by which the best checkpoint is chosen; the test split is "
-               "then used "
-               "once, at the end; 0: evaluations and that choice use the test split",
+               "samples split off from training, on which the best checkpoint is chosen; the test split is "
+               "then "
+               "evaluated once, at the end; 0: both use the test split",
                {.min = 0, .max = kSamples})
           .key("test_size", &SetOptions::test_size, "test samples to use, drawn evenly; 0: all",
                {.min = 0, .max = kSamples})
-          .key("split_seed", &SetOptions::split_seed, "draws the splits, whatever the seed of the run",
+          .key("split_seed", &SetOptions::split_seed, "seed of the splits, independent of the run's seed",
                {.min = 0})
           .key("max_image_mib", &SetOptions::max_image_mib,
                "memory in MiB that decoding an image file may take, in every worker at once; a larger one is "
                "refused",
                {.min = 1, .max = 1048576})
           .key("exif_orientation", &SetOptions::exif_orientation,
-               "turn images and masks as their EXIF orientation says; false: pixels as they are stored")
+               "turn images and masks by their EXIF orientation; false: use the stored pixels")
           .key("skip_bad_samples", &SetOptions::skip_bad_samples,
-               "take the next sample for one whose files cannot be read or used, and log it")
+               "replace a sample with unusable files by the next one, and log it")
           .key("max_bad_samples", &SetOptions::max_bad_samples,
-               "samples of a split that may be skipped; more are an error", {.min = 0, .max = kSamples});
+               "largest number of skipped samples per split; more are an error", {.min = 0, .max = kSamples});
   return schema;
 }
 
@@ -45,8 +45,7 @@ void require_path(const SetOptions& options, std::string_view set, std::string_v
 
 namespace {
 
-// Takes the validation samples from the training split where the files have none, then applies the sizes
-// asked for.
+// Splits off the validation samples if the files have none, then limits the sizes.
 void apply_sizes(const SetOptions& options, Splits& splits) {
   if (!splits.validation && options.validation_size > 0) {
     const Index size = splits.train->size();

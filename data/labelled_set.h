@@ -1,5 +1,5 @@
-// Options of a set of samples with a label or a mask each, and how one is opened. Each set describes
-// keys of its own beside its reader; data/registry.h and data/masked_sets.h have all of them.
+// Options of data sets whose samples have a label or a mask. Each set describes its own keys beside its
+// reader; data/registry.h and data/masked_sets.h list the sets.
 #pragma once
 
 #include <filesystem>
@@ -14,29 +14,29 @@
 
 namespace tandem::datasets {
 
-// Told the reason for each sample that was skipped; from any thread.
+// Receives the reason for each skipped sample, from any thread.
 using SampleReport = std::function<void(const std::string&)>;
 
 struct Splits {
   DatasetPtr train, test;
-  DatasetPtr validation;             // absent unless asked for or in the files
-  Index image_size = 0;              // side that images of varying size are brought to
-  std::vector<std::string> notes{};  // what its owner should know, a line each
+  DatasetPtr validation;             // absent unless requested or in the files
+  Index image_size = 0;              // side to which images of varying size are brought
+  std::vector<std::string> notes{};  // hints for the user, one line each
 };
 
-// What every set is told: where it lies, and how much of it is used. What a set has no use for it ignores.
+// Options common to all sets: place and sizes. A set ignores those that do not apply to it.
 struct SetOptions {
-  // Folder or file; absent: where the set is usually installed.
+  // Folder or file; absent: the usual place of installation.
   std::optional<std::string> path{};
   // Samples to use, drawn evenly; 0: all (synthetic: 5000 and 1000).
   Index train_size = 0;
-  // Samples set aside from the training split, or used of the files' own; 0: none, or all.
+  // Validation samples, split off from training or taken of the files' own split; 0: none, or all.
   Index validation_size = 0;
   Index test_size = 0;
-  Index split_seed = 0;          // draws the splits; the run's own seed does not move them
-  Index max_image_mib = 256;     // that decoding one image may take
-  bool exif_orientation = true;  // images are turned as it says
-  // Take the next sample of the split for one that cannot be read, until there are more than max_bad_samples.
+  Index split_seed = 0;          // seed of the splits, independent of the run's seed
+  Index max_image_mib = 256;     // limit for decoding one image
+  bool exif_orientation = true;  // turn images by it
+  // Replace an unreadable sample by the next one, for at most max_bad_samples.
   bool skip_bad_samples = false;
   Index max_bad_samples = 100;
 
@@ -48,38 +48,38 @@ struct SetOptions {
   static const options::Schema& schema();
 };
 
-// Opens the splits that the files have. The sizes are applied to what comes back.
+// Opens the splits in the files; open_set() then applies the sizes.
 using LabelledRegistry = options::Registry<Splits(const SetOptions&)>;
 
-// The set that was chosen, in the sizes asked for. Throws UserError: missing files (with the package or
-// archive that has them), and whatever is wrong with the files; `report` as guard_samples has it.
+// Opens the chosen set in the requested sizes. Throws UserError for missing files (with the package or
+// archive that has them) and invalid ones. `report`: see guard_samples().
 Splits open_set(const LabelledRegistry& family, const options::Chosen& set, const SetOptions& common,
                 const SampleReport& report);
 
-// Of splits that decode their samples: what becomes of those that cannot be read. They are skipped, and
-// `report` is told of each, or their errors name the key that skips them.
+// Handles unreadable samples of splits that decode: skips and reports them, or adds the key that skips to
+// their errors.
 void guard_samples(Splits& splits, const SetOptions& options, const SampleReport& report);
 
-// Throws files::NotThere unless there is a path; `what` says to what.
+// Throws files::NotThere without a path; `what` describes the expected file.
 void require_path(const SetOptions& options, std::string_view set, std::string_view what);
 
-// ---- Keys that several sets describe alike
+// ---- Keys shared by several sets
 
 template <class T>
 options::Describe<T>& describe_test_fraction(options::Describe<T>& keys) {
   return keys.key("test_fraction", &T::test_fraction,
-                  "share of every class kept for testing, where the files have no test split",
+                  "share of each class kept for testing, if the files have no test split",
                   {.min = 0.0, .max = 1.0, .open_min = true, .open_max = true});
 }
 
-// Of arrays of images.
+// Keys of image arrays.
 template <class T>
 options::Describe<T>& describe_arrays(options::Describe<T>& keys) {
   return keys
-      .key("classes", &T::classes, "number of classes; 0: what the labels say", {.min = 0, .max = 16777216})
+      .key("classes", &T::classes, "number of classes; 0: the highest label + 1", {.min = 0, .max = 16777216})
       .key("layout", &T::layout,
            "axes of arrays of images: nhwc (height, width, channels) or nchw (channels, height, width); "
-           "auto: nhwc, and what looks like nchw is refused");
+           "auto: nhwc, an error if the shape looks like nchw");
 }
 
 }  // namespace tandem::datasets

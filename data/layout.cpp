@@ -9,9 +9,9 @@ namespace tandem::datasets {
 
 namespace {
 
-constexpr Index kColours = 4;    // at most: red, green, blue, transparency
-constexpr Index kLeastSide = 8;  // at least, of an image that is not square
-constexpr Index kElongated = 4;  // at most, its longer side over the shorter
+constexpr Index kColours = 4;    // at most: red, green, blue, alpha
+constexpr Index kLeastSide = 8;  // at least, if the image is not square
+constexpr Index kElongated = 4;  // largest ratio of the sides
 
 Tensor transposed(const Tensor& images) {
   const Index count = images.size(0), channels = images.size(1), height = images.size(2),

@@ -1,4 +1,4 @@
-// The place of the channels in arrays of images: NumPy files have both orders, and do not say which.
+// Channel order of image arrays, which NumPy files do not record.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +9,20 @@
 namespace tandem::datasets {
 
 enum class Layout : std::uint8_t {
-  automatic,  // [N,H,W,C]; what looks like [N,C,H,W] is refused
-  nhwc,       // whatever it looks like
-  nchw,       // is brought to [N,H,W,C]
+  automatic,  // [N,H,W,C]; an error if the shape looks like [N,C,H,W]
+  nhwc,       // [N,H,W,C], unchecked
+  nchw,       // converted to [N,H,W,C]
 };
 
 // "auto", "nhwc", "nchw"; throws UserError for another name.
 Layout layout_from_name(const std::string& name);
 
-// Whether [N,C,H,W] is the likelier reading of a shape: 1 to 4 in second place, before the extents of an
-// image (equal, or both at least 8 and within a factor of 4), the last of which is no count of colours.
+// True if [N,C,H,W] is the likelier reading of a shape: axis 1 has 1 to 4 channels; axes 2 and 3 are equal,
+// or both at least 8 and within a factor of 4; and the last is no channel count.
 bool looks_channels_first(const Shape& shape);
 
-// Images of four axes as [N,H,W,C]; other arrays have no axis of channels and stay as they are. Throws
-// UserError in the name of `source` where the layout is automatic and looks wrong.
+// Images of four axes as [N,H,W,C]; other arrays have no channel axis and stay unchanged. Throws UserError in
+// the name of `source` when the automatic layout looks wrong.
 Tensor channels_last(const Tensor& images, Layout layout, const std::string& source);
 
 }  // namespace tandem::datasets

@@ -40,7 +40,7 @@ class Loader::Impl {
   }
 
   const SourcePtr source_;
-  BatchKey at_;  // of the next batch
+  BatchKey at_;  // next batch
 
  private:
   void move_to(const BatchKey& key) {
@@ -49,7 +49,7 @@ class Loader::Impl {
     at_ = key;
   }
 
-  // A batch in a buffer that stays taken.
+  // Fills a buffer that stays taken.
   BatchBuffer& build(const BatchKey& key, bool parallel) {
     BatchBuffer& buffer = pool_.take();
     try {
@@ -61,7 +61,7 @@ class Loader::Impl {
     return buffer;
   }
 
-  // The batch at at_. After an error the next call starts again there.
+  // The batch at at_. After an error, the next call retries it.
   Batch fetch() {
     try {
       if (sender_) sender_->settle();
@@ -72,7 +72,7 @@ class Loader::Impl {
     }
   }
 
-  // The batch in `buffer` where it is wanted.
+  // The batch in `buffer`, on the requested device.
   Batch arrived(BatchBuffer& buffer) {
     if (!sender_) {
       Batch batch = buffer.in(buffer.block());
@@ -87,8 +87,8 @@ class Loader::Impl {
     }
   }
 
-  // Starts the copy of the batch at at_ when its buffer is ready. An error waits for the call that asks for
-  // this batch, which starts again here and meets it.
+  // Starts the copy of the batch at at_ if its buffer is ready. An error is raised by the call that asks for
+  // this batch, which retries it.
   void look_ahead() {
     if (!sender_ || !prefetcher_ || !prefetcher_->ready()) return;
     try {
@@ -105,8 +105,7 @@ class Loader::Impl {
   void start_prefetcher() {
     const BatchKey start = at_;
     const Index batches = source_->batches(start.epoch) - start.number;
-    // All the memory that can be in use at once, so that none is asked for later, by the threads above all:
-    // the batches ahead, and those being sent or the one the caller holds.
+    // Allocates all buffers in advance: those of the prefetcher, and those being sent or held by the caller.
     pool_.reserve(static_cast<std::size_t>(std::min<Index>(options_.threads + options_.prefetch, batches)) +
                   (sender_ ? BatchSender::kBuffersUnderWay : 1));
     if (sender_) sender_->reserve(BatchSender::kSlotsInTurn);
@@ -125,8 +124,8 @@ class Loader::Impl {
   const Ahead options_;
   BufferPool pool_;
   std::optional<BatchSender> sender_;     // absent: batches are used where they were built
-  std::optional<Batch> ahead_;            // the batch at at_, on its way to the device
-  std::optional<Prefetcher> prefetcher_;  // last: its threads use everything above
+  std::optional<Batch> ahead_;            // batch at at_, on its way to the device
+  std::optional<Prefetcher> prefetcher_;  // last: its threads use all members above
 };
 
 Loader::Loader(SourcePtr source, Ahead options) {

@@ -1,7 +1,7 @@
-// Loader: the batches of a source, in order, ahead of use, where they are wanted.
+// Loader: the batches of a source, in order, prefetched and copied to their device.
 //
-// A batch is a pure function of (seed, epoch, its number), so every number of worker threads gives the same
-// batches, bit for bit, and `seek` continues anywhere.
+// A batch is a pure function of (seed, epoch, number), so any number of worker threads gives bit-identical
+// batches, and `seek` continues anywhere.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@
 
 namespace tandem::datasets {
 
-// How batches are made ahead. Where they go to a device, the loader is used by the thread that drives it and
-// its threads keep to host memory; a batch that is ready early is copied beside what the device computes.
+// Prefetching. With a device, only the thread that drives it uses the loader; the workers touch host memory
+// only, and copies overlap with computation.
 struct Ahead {
-  // 0: `next` fills batches on the OpenMP team of the calling thread, between steps.
-  // n: n threads of their own keep up to n + prefetch batches ahead.
+  // 0: `next` fills batches on the OpenMP team of the calling thread.
+  // n: n worker threads keep up to n + prefetch batches ahead.
   int threads = 0;
   int prefetch = 2;
 };
@@ -38,7 +38,7 @@ struct LoaderOptions {
 
 struct LoaderState {
   std::uint32_t epoch = 0;
-  // Samples of the epoch that were served: where batches are divided, of those of which every part was.
+  // Samples of the epoch served so far; with shards, samples of batches whose parts were all served.
   Index position = 0;
 
   friend bool operator==(const LoaderState&, const LoaderState&) = default;
@@ -46,27 +46,27 @@ struct LoaderState {
 
 class Loader {
  public:
-  // Throws UserError on more than 256 threads, nothing to serve, or no such device.
+  // Throws UserError on more than 256 threads, an empty source, or an unknown device.
   explicit Loader(SourcePtr source, Ahead ahead = {});
-  // Of a data set's samples. Throws UserError as SampleSource does, too.
+  // Batches of a data set's samples. Also throws as SampleSource does.
   Loader(DatasetPtr dataset, Pipeline pipeline, LoaderOptions options);
   ~Loader();
   Loader(Loader&&) noexcept;
   Loader& operator=(Loader&&) noexcept;
 
-  // The next batch of the epoch; nothing at its end, after which the next epoch starts. The tensors' memory
-  // is used again once no copy of them is left. When a sample cannot be read, its error is thrown here in
-  // place of its batch and the position stays: the next call tries again.
+  // The next batch of the epoch, or nothing at its end; then the next epoch starts. Memory is reused once no
+  // copy of the batch is left. An unreadable sample throws here and keeps the position, so that the next call
+  // retries.
   std::optional<Batch> next();
 
   LoaderState state() const;
-  // Batches of the epoch that were served.
+  // Batches of the epoch served so far.
   Index batches_served() const;
-  // Continues from `state`, with the first batch that begins there or later; where batches are divided, with
-  // the first part of one. Throws UserError when the position lies beyond the epoch's samples.
+  // Continues from `state`, with the first batch that begins there or later, and with the first part of a
+  // divided batch. Throws UserError when the position lies beyond the epoch's samples.
   void seek(const LoaderState& state);
 
-  // Of the epoch that is under way.
+  // Of the current epoch.
   Index batches_per_epoch() const;
   Index samples_per_epoch() const;
   const Source& source() const;

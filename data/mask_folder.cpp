@@ -20,11 +20,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr Index kMostClasses = 255;      // 0 to 254 of a byte; 255 counts for nothing
-constexpr std::size_t kMostListed = 20;  // masks that cannot be read
+constexpr Index kMostClasses = 255;      // 0 to 254; 255 does not count
+constexpr std::size_t kMostListed = 20;  // unreadable masks
 constexpr std::string_view kLayout =
-    "; a set has train/images, train/masks, test/images and test/masks, or images and masks, in which a mask "
-    "is a PNG of its image's name";
+    "; expected train/images, train/masks, test/images and test/masks, or images and masks; a mask is a PNG "
+    "with its image's name";
 
 struct Pairs {
   std::vector<fs::path> images, masks;
@@ -48,7 +48,7 @@ Pairs pairs_in(const fs::path& folder) {
   return pairs;
 }
 
-// What `read` gives; nothing where it cannot be read and samples are skipped.
+// The result of `read`; nothing if it fails and samples may be skipped.
 template <class Read>
 Tensor unless_skipped(const SetOptions& common, const Read& read) {
   try {
@@ -59,8 +59,8 @@ Tensor unless_skipped(const SetOptions& common, const Read& read) {
   }
 }
 
-// Values in the masks of a folder, whatever they mean. Reads all of them; those that cannot be read are an
-// error unless samples are skipped.
+// Pixel values that occur in the masks of a folder. Throws for unreadable masks, unless samples may be
+// skipped.
 std::bitset<256> values_in(const std::vector<fs::path>& masks, const SetOptions& common) {
   const ImageReading reading = common.image_reading();
   std::vector<std::bitset<256>> found(masks.size());
@@ -92,7 +92,7 @@ std::bitset<256> values_in(const std::vector<fs::path>& masks, const SetOptions&
                          [](const auto& a, const auto& b) { return a | b; });
 }
 
-// As many as the training masks hold. Grey levels that only look like classes are refused.
+// Number of classes in the training masks. Refuses grey levels that are unlikely to be classes.
 Index classes_in(const fs::path& folder, const MaskFolderOptions& own, const SetOptions& common) {
   std::bitset<256> found = values_in(pairs_in(folder).masks, common);
   const bool ignores = own.ignore_index < 256 && found.test(static_cast<std::size_t>(own.ignore_index));
@@ -106,22 +106,20 @@ Index classes_in(const fs::path& folder, const MaskFolderOptions& own, const Set
   }
   if (count > 8) listed += ", …";
   const std::string masks = (folder / "masks").string();
-  require(count > 0, masks, "holds nothing but {}, which counts for nothing (data.ignore_index)",
-          own.ignore_index);
-  require(
-      count > 1 || !ignores, masks,
-      "holds no values but {} and {}, which counts for nothing (data.ignore_index); where they are the two "
-      "classes, say data.values [{}, {}]",
-      listed, own.ignore_index, std::min(highest, own.ignore_index), std::max(highest, own.ignore_index));
+  require(count > 0, masks, "holds only {}, which is ignored (data.ignore_index)", own.ignore_index);
+  require(count > 1 || !ignores, masks,
+          "holds only the values {0} and {1}, and {1} is ignored (data.ignore_index); if they are the two "
+          "classes, "
+          "set data.values [{2}, {3}]",
+          listed, own.ignore_index, std::min(highest, own.ignore_index), std::max(highest, own.ignore_index));
   require(highest < 2 * count + 8 && highest < kMostClasses, masks,
-          "holds the values {}, too few to be the classes 0 to {}; data.values lists those that are classes, "
-          "or data.classes says how many there are",
+          "holds the values {}, too few to be the classes 0 to {}; list the values of the classes in "
+          "data.values, or set data.classes",
           listed, highest);
   return highest + 1;
 }
 
-// Black and white masks of two classes: white would count for nothing, and nobody would learn it. Reads masks
-// until one holds the second class.
+// Refuses masks of 0 and 255 for two classes, because 255 is ignored. Reads masks until one holds class 1.
 void refuse_black_and_white(const fs::path& folder, const SetOptions& common) {
   bool white = false;
   for (const fs::path& mask : pairs_in(folder).masks) {
@@ -133,10 +131,9 @@ void refuse_black_and_white(const fs::path& folder, const SetOptions& common) {
       white |= value[p] == kIgnored;
     }
   }
-  require(
-      !white, (folder / "masks").string(),
-      "holds 0 and 255 alone, and 255 counts for nothing (data.ignore_index); where it is the second class, "
-      "say data.values [0, 255]");
+  require(!white, (folder / "masks").string(),
+          "holds only 0 and 255, and 255 is ignored (data.ignore_index); if it is the second class, set "
+          "data.values [0, 255]");
 }
 
 Index classes_of(const fs::path& train, const MaskFolderOptions& own, const SetOptions& common) {
@@ -166,7 +163,7 @@ MaskValues::MaskValues(const MaskFolderOptions& options, Index classes) {
   }
   if (options.ignore_index > 255) return;
   std::int16_t& ignored = classes_[static_cast<std::size_t>(options.ignore_index)];
-  // By its default it is no more than what a class may not be without anybody saying so.
+  // The default value only marks a value without a class as ignored.
   require(ignored == kNoClass || options.ignore_index == kIgnored, "data.ignore_index",
           "{} stands for class {}, too", options.ignore_index, ignored);
   if (ignored == kNoClass) ignored = kIgnored;
@@ -195,19 +192,20 @@ Sample MaskFolder::get(Index index) const {
   require(pair.mask.size(0) == height && pair.mask.size(1) == width, masks_[at].string(),
           "has {}x{} pixels, its image {}x{}{}", pair.mask.size(1), pair.mask.size(0), width, height,
           pair.mask.size(1) == height && pair.mask.size(0) == width && reading_.upright
-              ? "; one of them lies on its side: each is turned as its own EXIF orientation says, "
-                "data.exif_orientation false leaves both as they are stored"
+              ? "; one of them lies on its side: each is turned by its own EXIF orientation; set "
+                "data.exif_orientation false to keep both as stored"
               : "");
-  require(sample[0] == 0 || (height == sample[0] && width == sample[1]), images_[at].string(),
-          "has {}x{} pixels, the first image {}x{}; data.image_size brings all of them to one size, "
-          "data.any_size leaves that to data.augment",
-          width, height, sample[1], sample[0]);
+  require(
+      sample[0] == 0 || (height == sample[0] && width == sample[1]), images_[at].string(),
+      "has {}x{} pixels, the first image {}x{}; set data.image_size to resize all images, or data.any_size "
+      "to resize them in data.augment",
+      width, height, sample[1], sample[0]);
   std::uint8_t* value = pair.mask.data<std::uint8_t>();
   for (Index i = 0; i < pair.mask.numel(); ++i) {
     const std::int16_t stands_for = values_[value[i]];
     require(stands_for != MaskValues::kNoClass, masks_[at].string(),
-            "holds {} in row {}, column {}, which is none of the {} classes", value[i], i / width, i % width,
-            info_.classes);
+            "holds {} in row {}, column {}, which is the value of none of the {} classes", value[i],
+            i / width, i % width, info_.classes);
     value[i] = static_cast<std::uint8_t>(stands_for);
   }
   return pair;
@@ -227,7 +225,7 @@ Tensor first_image(const fs::path& train, const MaskFolderOptions& own, const Se
                   fmt::format("none of its {} images can be read", images.size()));
 }
 
-// Of the training images.
+// Info of the training images.
 DatasetInfo info_of(const fs::path& train, const MaskFolderOptions& own, const SetOptions& common) {
   DatasetInfo info{.name = "masks", .sample_shape = {0, 0, own.channels}};
   info.classes = classes_of(train, own, common);
@@ -236,7 +234,7 @@ DatasetInfo info_of(const fs::path& train, const MaskFolderOptions& own, const S
   for (Index c = 0; own.values.empty() && c < info.classes; ++c) info.class_values.push_back(c);
   info.as_stored = !common.exif_orientation;
   if (own.image_size == 0 && !own.any_size) info.sample_shape = first_image(train, own, common).shape();
-  // Of ImageNet, the custom for photographs.
+  // The statistics of ImageNet, customary for photographs.
   info.statistics = own.channels == 3 ? ChannelStatistics{{0.485F, 0.456F, 0.406F}, {0.229F, 0.224F, 0.225F}}
                                       : ChannelStatistics{{0.449F}, {0.226F}};
   return info;
@@ -244,7 +242,7 @@ DatasetInfo info_of(const fs::path& train, const MaskFolderOptions& own, const S
 
 Splits divided(const DatasetPtr& all, const fs::path& root, double fraction, std::uint64_t seed) {
   const Index count = all->size();
-  require(count >= 2, root.string(), "has one image; another one is needed to test on");
+  require(count >= 2, root.string(), "has one image, expected at least two, one of them for testing");
   const auto kept = std::clamp<Index>(std::llround(fraction * static_cast<double>(count)), 1, count - 1);
   std::vector<std::uint32_t> order = permutation(count, seed, 3);
   std::vector<std::uint32_t> test(order.begin(), order.begin() + kept),
@@ -295,24 +293,22 @@ LabelledRegistry::Entry masks_entry() {
       "masks", "folders of images and of PNG files with the class of every pixel",
       options::Describe<Options>()
           .key("channels", &Options::channels, "3, or 1 for grey", {.min = 1, .max = 3})
-          .key("classes", &Options::classes, "number of classes; 0: what the training masks hold",
+          .key("classes", &Options::classes, "number of classes; 0: those in the training masks",
                {.min = 0, .max = static_cast<double>(kMostClasses)})
-          .key("class_names", &Options::class_names, "what the classes are called, in order")
-          .key("values", &Options::values,
-               "what stands in the masks for each class, such as [0, 255]; by default its number",
+          .key("class_names", &Options::class_names, "names of the classes, in order")
+          .key("values", &Options::values, "mask value of each class, such as [0, 255]; default: its number",
                {.min = 0, .max = 255})
           .key("ignore_index", &Options::ignore_index,
-               "what stands in the masks for pixels that count for nothing, in the loss and in the figures; "
-               "256: nothing does",
-               {.min = 0, .max = 256})
+               "mask value of pixels that loss and metrics ignore; 256: none", {.min = 0, .max = 256})
           .key("image_size", &Options::image_size,
-               "side in pixels that images and masks are brought to, whatever their proportions; 0: all have "
-               "one size, and keep it",
+               "side in pixels to which images and masks are resized, without keeping proportions; 0: all "
+               "have one "
+               "size and keep it",
                {.min = 0, .max = 65536})
           .key("any_size", &Options::any_size,
                "images differ in size, and data.augment crops or resizes them to one")
           .key("test_fraction", &Options::test_fraction,
-               "share of the images kept for testing, where there is no test split",
+               "share of the images kept for testing, if there is no test split",
                {.min = 0.0, .max = 1.0, .open_min = true, .open_max = true})
           .rule("channels", "must be 1 or 3", [](const Options& o) { return o.channels != 2; }),
       open_masks);

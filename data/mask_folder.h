@@ -1,4 +1,4 @@
-// Image and mask folders: images below images/, and for each a PNG of the same name below masks/, whose
+// Image and mask folders: images below images/, and below masks/ a PNG of the same name for each, whose
 // palette indices or grey values are the classes of the pixels.
 #pragma once
 
@@ -14,22 +14,21 @@
 namespace tandem::datasets {
 
 struct MaskFolderOptions {
-  Index channels = 3;                    // of the images: 3 or 1
-  Index classes = 0;                     // 0: as many as class_names, values or the training masks say
+  Index channels = 3;  // of the images: 3 or 1
+  Index classes = 0;   // 0: the number of class_names, of values, or of classes in the training masks
   std::vector<std::string> class_names;  // in order; empty: numbers
-  std::vector<Index> values;             // what stands in the files for each class; empty: its number
-  Index ignore_index = kIgnored;         // what stands in the files for pixels that count for nothing
-  Index image_size = 0;                  // side that images and masks are brought to; 0: they have one size
-  bool any_size = false;                 // images differ in size, and the transforms see to it
-  double test_fraction = 0.2;            // where the files have no test split
+  std::vector<Index> values;             // mask value of each class; empty: its number
+  Index ignore_index = kIgnored;         // mask value of pixels that do not count
+  Index image_size = 0;                  // side to which images and masks are resized; 0: all have one size
+  bool any_size = false;                 // images differ in size, and transforms resize them
+  double test_fraction = 0.2;            // if the files have no test split
 };
 
-// What stands in files for which class: kIgnored where a pixel counts for nothing, kNoClass where it must not
-// occur.
+// Classes of mask values: kIgnored for pixels that do not count, kNoClass for invalid values.
 class MaskValues {
  public:
   static constexpr std::int16_t kNoClass = -1;
-  // Throws UserError for values that are given twice, or that are ignored, too.
+  // Throws UserError for a value that is given twice, or also ignored.
   MaskValues(const MaskFolderOptions& options, Index classes);
   std::int16_t operator[](std::uint8_t value) const { return classes_[value]; }
 
@@ -39,14 +38,14 @@ class MaskValues {
 
 class MaskFolder final : public Dataset {
  public:
-  // `info` has the classes and, where all images have one size, that. Throws UserError when there are no
-  // images in `folder`/images, or no mask to one of them.
+  // `info` has the classes and, if all images have one size, the size. Throws UserError when `folder`/images
+  // is empty or an image lacks a mask.
   MaskFolder(const std::filesystem::path& folder, DatasetInfo info, const MaskValues& values,
              const ImageReading& reading = {});
 
   Index size() const override { return static_cast<Index>(images_.size()); }
-  // Throws UserError naming the file: what cannot be decoded, a mask of another size than its image, a value
-  // that is no class, an image of another size than the others.
+  // Throws UserError that names the file: an undecodable file, a mask or an image of a wrong size, a value
+  // that is no class.
   Sample get(Index index) const override;
   bool decodes() const override { return true; }
   const PassedOver& passed_over() const { return passed_over_; }
@@ -59,7 +58,7 @@ class MaskFolder final : public Dataset {
 };
 
 // data.path has train/ and test/ (or val/), each with images/ and masks/; or images/ and masks/ themselves,
-// which test_fraction divides.
+// split by test_fraction.
 LabelledRegistry::Entry masks_entry();
 
 }  // namespace tandem::datasets

@@ -1,4 +1,4 @@
-// Sets of images with a mask each by name, split for training and testing.
+// Registry of data sets of images with masks.
 #pragma once
 
 #include <string_view>
@@ -7,10 +7,10 @@
 
 namespace tandem::datasets {
 
-// In the order documents list them. One must be named.
+// In the order of the documentation. There is no default.
 const LabelledRegistry& masked_sets();
 
-// What a configuration says about such a set.
+// Configuration of such a set.
 struct MaskedSetOptions {
   options::Choice<masked_sets> set;
   SetOptions common;

@@ -1,4 +1,4 @@
-// Errors of data.path that name the key, whatever set it is the path of.
+// Errors about data.path that name the key.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,8 +11,8 @@
 
 namespace tandem::datasets {
 
-// What `open()` gives. A filesystem_error, and a UserError that names the path as the place, become
-// UserErrors of "data.path".
+// The result of `open()`. A filesystem_error, or a UserError whose place is the path, becomes a UserError of
+// "data.path".
 template <class Open>
 auto open_named_path(const SetOptions& common, const Open& open) {
   const std::string path = common.place().string();

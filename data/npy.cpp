@@ -20,8 +20,8 @@ struct Header {
   std::vector<Index> shape;
 };
 
-// The header is a Python dict literal; this reads just what NumPy writes: string keys, and a string, a
-// boolean or a tuple of integers as values.
+// Parser of the header, a Python dict literal, in the form that NumPy writes: string keys; values are a
+// string, a boolean or a tuple of integers.
 class HeaderParser {
  public:
   HeaderParser(std::string_view text, const std::string& file) : text_(text), file_(file) {}
@@ -35,7 +35,7 @@ class HeaderParser {
       expect(':');
       if (key == "descr") {
         fail_if(has_descr, "repeats descr");
-        fail_if(peek() == '[', "has fields (a structured dtype), which are not read");
+        fail_if(peek() == '[', "has fields (a structured dtype), expected one plain type");
         header.descr = string();
         has_descr = true;
       } else if (key == "fortran_order") {
@@ -151,7 +151,7 @@ struct ElementType {
 
 ElementType parse_descr(const std::string& descr, const std::string& file) {
   require(descr.find('O') == std::string::npos, file,
-          "is an object array ({}): it would need code to be run; save plain numbers", descr);
+          "is an object array ({}), whose loading would run code; save plain numbers", descr);
   ElementType type;
   const char order = descr.empty() ? ' ' : descr[0];
   const auto one_of = [](std::string_view letters, char c) { return letters.find(c) != letters.npos; };
@@ -213,7 +213,7 @@ Tensor convert_integers(const std::vector<std::byte>& raw, ElementType type, con
   return result;
 }
 
-// Column-major elements of `shape` in row-major order.
+// Converts column-major elements of `shape` to row-major order.
 Tensor from_column_major(const Tensor& elements, const Shape& shape) {
   const Tensor result = Tensor::empty(shape, {.dtype = elements.dtype(), .kind = MemoryKind::data});
   const std::size_t bytes = size_of(elements.dtype());
@@ -310,8 +310,8 @@ LabelledRegistry::Entry npy_entry() {
   describe_test_fraction(keys);
   return LabelledRegistry::entry<NpyOptions>(
       "npy",
-      "NumPy arrays: images [N,H,W,C], [N,H,W] or, with data.layout=nchw, [N,C,H,W], features [N,D] or, as "
-      "integers of more than 8 bits, indices; and labels",
+      "NumPy arrays: images [N,H,W,C], [N,H,W] or, with data.layout=nchw, [N,C,H,W], features [N,D], or "
+      "indices (integers of more than 8 bits); and labels",
       describe_arrays(keys), open_npy);
 }
 

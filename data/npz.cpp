@@ -1,5 +1,5 @@
-// .npz archives through libarchive, and the search for a data set's arrays by name. Members are streamed,
-// never extracted: their names reach no file system.
+// .npz archives through libarchive, and the search for a data set's arrays by name. Members are streamed and
+// never extracted.
 #include <archive.h>
 #include <archive_entry.h>
 
@@ -46,7 +46,7 @@ class MemberReader final : public ByteReader {
   archive* handle_;
 };
 
-// Nothing but the record that ends a zip file, which libarchive takes for no zip file.
+// True for a zip file of the end record only, which libarchive does not recognise.
 bool is_empty_zip(const files::InputFile& file) {
   constexpr std::string_view kEnd{"PK\5\6\0\0\0\0\0\0\0\0",
                                   12};  // signature, two disks, two counts of members
@@ -65,11 +65,11 @@ std::vector<NamedArray> read_npz(const std::filesystem::path& path,
   require(input.size() > 0, file, "is empty, expected a .npz (zip) file");
   require(!is_empty_zip(input), file, "is a .npz (zip) file without members");
   const ArchivePtr handle(archive_read_new());
-  ensure(handle != nullptr, "npz", "libarchive gave no reader");
-  archive_read_support_format_zip_seekable(handle.get());  // insists on the directory at the end
+  ensure(handle != nullptr, "npz", "libarchive returned no reader");
+  archive_read_support_format_zip_seekable(handle.get());  // requires the directory at the end
   require(archive_read_open_fd(handle.get(), input.descriptor(), 1U << 17) == ARCHIVE_OK, file,
           "is not a .npz (zip) file: {}", message_of(handle.get()));
-  std::size_t budget = most_unpacked(input.size());  // what all members together may come to
+  std::size_t budget = most_unpacked(input.size());  // size of all members after unpacking
   std::vector<NamedArray> arrays;
   for (;;) {
     archive_entry* entry = nullptr;
@@ -98,7 +98,7 @@ struct Role {
   bool labels = false;
 };
 
-// What an array is, by its name.
+// Role of an array, by its name.
 std::optional<Role> role_of(const std::string& name) {
   static const std::map<std::string, bool> parts{
       {"x", false},     {"images", false}, {"image", false},  {"data", false},  {"y", true},
@@ -139,7 +139,7 @@ ArraySplits read_array_splits(const std::filesystem::path& path, const DatasetIn
   for (NamedArray& array : read_arrays(path)) {
     const Role role = *role_of(array.name);
     auto& place = found[role.split][role.labels];
-    require(!place, source, "has two arrays for the same thing, {} and {}", place ? place->name : "",
+    require(!place, source, "has two arrays for the same role, {} and {}", place ? place->name : "",
             array.name);
     place = std::move(array);
   }

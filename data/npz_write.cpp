@@ -1,5 +1,5 @@
-// .npy and .npz files: version 1.0 headers, members stored as they are, with a fixed time, so that the same
-// arrays give the same bytes.
+// .npy and .npz files: version 1.0 headers, members uncompressed and with a fixed time, so that equal arrays
+// give equal bytes.
 #include <archive.h>
 #include <archive_entry.h>
 
@@ -29,11 +29,11 @@ const char* descr_of(const Tensor& array) {
     case DType::u8:
       return "|u1";
     default:
-      throw UserError("npy", fmt::format("arrays of f32, i64 and u8 are written, got {}", to_string(array)));
+      throw UserError("npy", fmt::format("expected an array of f32, i64 or u8, got {}", to_string(array)));
   }
 }
 
-// A multiple of 64 bytes, as the format asks for.
+// Padded to a multiple of 64 bytes, as the format requires.
 std::string npy_header(const Tensor& array) {
   const std::string text = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}",
                                        descr_of(array), tuple_of(array.shape()));
@@ -85,7 +85,7 @@ void add_member(archive* handle, const NamedArray& named) {
 std::string npz_file(const std::vector<NamedArray>& arrays) {
   std::string file;
   const std::unique_ptr<archive, FreeArchive> handle(archive_write_new());
-  ensure(handle != nullptr, "npz", "libarchive gave no writer");
+  ensure(handle != nullptr, "npz", "libarchive returned no writer");
   check(handle.get(), archive_write_set_format_zip(handle.get()) == ARCHIVE_OK);
   check(handle.get(), archive_write_zip_set_compression_store(handle.get()) == ARCHIVE_OK);
   check(handle.get(), archive_write_set_bytes_per_block(handle.get(), 0) == ARCHIVE_OK);

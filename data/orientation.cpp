@@ -12,13 +12,13 @@ constexpr unsigned kTag = 0x0112;
 constexpr unsigned kShort = 3, kLong = 4;  // types of values
 constexpr std::size_t kEntryBytes = 12;
 
-// Numbers of a TIFF file, which says itself in which order their bytes lie.
+// Numbers of a TIFF block in its byte order.
 class TiffNumbers {
  public:
   explicit TiffNumbers(std::span<const std::byte> block)
       : block_(block), little_(block.size() > 1 && block[0] == std::byte{'I'}) {}
 
-  // 0 beyond the end.
+  // Returns 0 beyond the end.
   std::uint32_t at(std::size_t place, std::size_t bytes) const {
     if (place > block_.size() || bytes > block_.size() - place) return 0;
     std::uint32_t value = 0;
@@ -37,7 +37,7 @@ bool is_tiff(std::span<const std::byte> block) {
          (std::memcmp(block.data(), "II*\0", 4) == 0 || std::memcmp(block.data(), "MM\0*", 4) == 0);
 }
 
-// Rows of columns of `C` bytes: pixel (y, x) comes from `first` + y·`down` + x·`right`, in pixels.
+// Gathers pixels of `C` bytes: pixel (y, x) comes from `first` + y·`down` + x·`right`, in pixels.
 template <int C>
 void gather(const std::uint8_t* first, std::int64_t down, std::int64_t right, std::int64_t height,
             std::int64_t width, std::uint8_t* to) {

@@ -13,12 +13,12 @@
 
 namespace tandem::datasets {
 
-// Of an EXIF block, which is a TIFF file without pixels: its first directory is looked at. 1 where it says
-// none, or is damaged: an image is never refused for it.
+// Orientation in the first directory of an EXIF block, which is a TIFF file without pixels. Returns 1 if it
+// has none or is damaged; an image is never refused for it.
 int exif_orientation(std::span<const std::byte> block);
 
-// Pixels [H,W,C] as they are seen: `stored` itself where the orientation is 1 or `source` is read as stored.
-// Throws UserError when both take more memory than `source` may.
+// Upright pixels [H,W,C]: `stored` itself if the orientation is 1 or `source` ignores it. Throws UserError
+// when both images exceed the memory limit of `source`.
 Tensor seen(const ImageSource& source, const Tensor& stored, int orientation);
 
 }  // namespace tandem::datasets

@@ -31,15 +31,14 @@ std::vector<std::string> PassedOver::notes() const {
   std::vector<std::string> notes;
   const auto note = [&](const Kind& kind, std::string_view one, std::string_view several) {
     if (kind.count == 1)
-      notes.push_back(fmt::format("one {} is passed over: {}", one, printable(kind.first.string())));
+      notes.push_back(fmt::format("one {} is ignored: {}", one, printable(kind.first.string())));
     if (kind.count > 1)
-      notes.push_back(fmt::format("{} {} are passed over, the first: {}", kind.count, several,
+      notes.push_back(fmt::format("{} {} are ignored, the first: {}", kind.count, several,
                                   printable(kind.first.string())));
   };
   note(foreign, "hidden or foreign file or folder", "hidden or foreign files and folders");
   note(others, "file that is no .jpg, .jpeg or .png", "files that are no .jpg, .jpeg or .png");
-  note(repeated, "link to a folder that is looked through already",
-       "links to folders that are looked through already");
+  note(repeated, "link to a folder that is searched already", "links to folders that are searched already");
   return notes;
 }
 

@@ -1,5 +1,5 @@
-// Files in folders of data that are no samples, and are passed over and counted: hidden ones, those that
-// systems and programs leave there, those of other kinds.
+// Files in data folders that are no samples, and are ignored and counted: hidden files, files of systems and
+// programs, other kinds of files.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,7 @@
 
 namespace tandem::datasets {
 
-// By its name alone: hidden (".ipynb_checkpoints", "._a.png"), or what archivers and storage devices leave
+// Decides by the name: hidden (".ipynb_checkpoints", "._a.png"), or written by archivers and storage devices
 // ("__MACOSX", "@eaDir").
 bool is_foreign(const std::filesystem::path& path);
 
@@ -24,10 +24,10 @@ struct PassedOver {
   };
   Kind foreign;   // files and folders
   Kind others;    // files that are no images
-  Kind repeated;  // links to folders that were looked through already
+  Kind repeated;  // links to folders that were searched already
 
   PassedOver& operator+=(const PassedOver& other);
-  // "2 files that are no images are passed over, the first: a/notes.txt"; a line for each kind there is.
+  // One line per kind: "2 files that are no images are ignored, the first: a/notes.txt".
   std::vector<std::string> notes() const;
 };
 

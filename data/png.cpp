@@ -1,5 +1,5 @@
-// PNG through libpng. Its errors arrive by longjmp: the functions that may be jumped out of hold no object
-// with a destructor, and the reader is released by the caller's destructor.
+// PNG through libpng. Errors arrive by longjmp: functions that it leaves hold no object with a destructor,
+// and the caller's destructor releases the reader.
 #include <png.h>
 
 #include <algorithm>
@@ -45,7 +45,7 @@ void on_read(png_structp png, png_bytep to, std::size_t bytes) {
   decoder->left -= bytes;
 }
 
-// What pixels are wanted as.
+// Output format of pixels.
 enum class Pixels : std::uint8_t { grey = 1, rgb = 3, rgba = 4, indices };
 
 bool read_header(PngDecoder& decoder, Pixels pixels) {
@@ -59,25 +59,25 @@ bool read_header(PngDecoder& decoder, Pixels pixels) {
   png_read_info(png, decoder.info);
   const png_byte type = png_get_color_type(png, decoder.info);
   if (pixels == Pixels::indices) {
-    png_set_packing(png);  // a byte each, of the same value
+    png_set_packing(png);  // one byte each, of the same value
   } else {
     png_set_expand(png);  // palettes, fewer than 8 bits, and transparent colours as alpha
     png_set_scale_16(png);
     const bool grey = type == PNG_COLOR_TYPE_GRAY || type == PNG_COLOR_TYPE_GRAY_ALPHA;
     if (pixels != Pixels::grey && grey) png_set_gray_to_rgb(png);
-    if (pixels == Pixels::rgba) png_set_add_alpha(png, 0xff, PNG_FILLER_AFTER);  // where there is none
+    if (pixels == Pixels::rgba) png_set_add_alpha(png, 0xff, PNG_FILLER_AFTER);  // if there is none
   }
   png_set_interlace_handling(png);
   png_read_update_info(png, decoder.info);
   return true;
 }
 
-// What becomes of a row as libpng gives it: transparency is laid over white, colours may become their luma.
+// Conversion of a row of libpng: composes over white, and converts to luma for one channel.
 struct RowConversion {
   std::int64_t width;
-  int colours;  // stored: 3 or 1, and alpha where there is one
+  int colours;  // stored: 3 or 1, without alpha
   bool has_alpha;
-  int channels;  // wanted; of 4, the last is alpha
+  int channels;  // of the output; the fourth is alpha
 
   bool any() const { return channels != 4 && (has_alpha || colours != channels); }
   // `to` may be `from`.
@@ -99,7 +99,7 @@ struct RowConversion {
   }
 };
 
-// Row by row; `line` holds one where it is to be converted.
+// Decodes row by row; `line` holds a row to convert.
 bool read_rows(PngDecoder& decoder, const RowConversion& convert, unsigned char* pixels,
                unsigned char* line) {
   if (setjmp(png_jmpbuf(decoder.png))) return false;
@@ -120,23 +120,23 @@ bool read_interlaced(PngDecoder& decoder, png_bytepp rows) {
   return true;
 }
 
-// Ready to give pixels. Throws UserError naming the source.
+// Reads the header and sets the conversions. Throws UserError that names the source.
 void open_png(PngDecoder& decoder, const ImageSource& source, Pixels pixels) {
   decoder.next = source.bytes.data();
   decoder.left = source.bytes.size();
   decoder.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &decoder, on_read_error, on_read_warning);
   if (decoder.png) decoder.info = png_create_info_struct(decoder.png);
-  if (!decoder.info) throw VendorError("libpng", "gave no reader");
+  if (!decoder.info) throw VendorError("libpng", "returned no reader");
   require(read_header(decoder, pixels), source.name, "cannot be decoded as PNG: {}", decoder.message);
 }
 
-// [height,width,channels]; `stored` values a pixel come from libpng.
+// Pixels [height,width,channels]; libpng returns `stored` values per pixel.
 Tensor read_pixels(PngDecoder& decoder, const ImageSource& source, const RowConversion& convert, int stored) {
   const std::int64_t height = png_get_image_height(decoder.png, decoder.info), width = convert.width;
   const auto stride = static_cast<std::size_t>(width * stored);
   ensure(png_get_rowbytes(decoder.png, decoder.info) == stride, source.name, "PNG rows of unexpected length");
 
-  // The passes of an interlaced image fill rows bit by bit: it is converted, within its memory, when whole.
+  // The passes of an interlaced image fill rows in several steps. It is converted in place when complete.
   const bool interlaced = png_get_interlace_type(decoder.png, decoder.info) != PNG_INTERLACE_NONE;
   const Tensor image = make_image(source, {height, width, interlaced ? stored : convert.channels});
   std::uint8_t* const pixels = image.data<std::uint8_t>();
@@ -156,7 +156,7 @@ Tensor read_pixels(PngDecoder& decoder, const ImageSource& source, const RowConv
   return Tensor::over(image.storage(), image.offset(), {height, width, convert.channels}, DType::u8);
 }
 
-// Of its eXIf chunk, which may come before the pixels and after.
+// Orientation in the eXIf chunk, which may precede or follow the pixels.
 int orientation_of(PngDecoder& decoder) {
   png_uint_32 bytes = 0;
   png_bytep block = nullptr;
@@ -184,7 +184,7 @@ Tensor decode_png_indices(const ImageSource& source) {
   open_png(decoder, source, Pixels::indices);
   const png_byte type = png_get_color_type(decoder.png, decoder.info);
   require(type == PNG_COLOR_TYPE_PALETTE || type == PNG_COLOR_TYPE_GRAY, source.name,
-          "is a PNG of colours{}; a mask has palette indices or grey values, which are the classes",
+          "is a PNG of colours{}; the classes of a mask are palette indices or grey values",
           (type & PNG_COLOR_MASK_ALPHA) != 0 ? " with transparency" : "");
   require(png_get_bit_depth(decoder.png, decoder.info) <= 8, source.name,
           "has 16 bits a pixel; a mask has at most 8");

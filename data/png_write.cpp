@@ -1,4 +1,4 @@
-// Errors of libpng arrive by longjmp, as in data/png.cpp: what may be jumped out of holds no object with a
+// Errors of libpng arrive by longjmp, as in data/png.cpp: functions that it leaves hold no object with a
 // destructor.
 #include "data/png_write.h"
 
@@ -41,7 +41,7 @@ void on_write(png_structp png, png_bytep from, std::size_t count) {
     return;
   } catch (const std::bad_alloc&) {
   }
-  png_error(png, "out of memory");  // outside the handler, which a jump would leave unfinished
+  png_error(png, "out of memory");  // not in the handler, which a jump would leave unfinished
 }
 
 struct Picture {
@@ -68,7 +68,7 @@ std::string encoded(const Tensor& pixels, const Picture& picture) {
   PngEncoder encoder;
   encoder.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &encoder, on_write_error, on_write_warning);
   if (encoder.png) encoder.info = png_create_info_struct(encoder.png);
-  if (!encoder.info) throw VendorError("libpng", "gave no writer");
+  if (!encoder.info) throw VendorError("libpng", "returned no writer");
   std::vector<png_bytep> rows(picture.height);
   const std::size_t stride = pixels.bytes() / picture.height;
   for (std::size_t y = 0; y < rows.size(); ++y) rows[y] = pixels.data<std::uint8_t>() + y * stride;

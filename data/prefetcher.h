@@ -1,4 +1,4 @@
-// Builds the batches of one epoch ahead of use, on threads of its own, and hands them out in order.
+// Prefetcher: builds the batches of one epoch on its own threads and returns them in order.
 #pragma once
 
 #include <condition_variable>
@@ -14,25 +14,25 @@ namespace tandem::datasets {
 
 class Prefetcher {
  public:
-  // `build(k)` makes batch k of `batches`, and is called from the threads. A buffer that `take` gave is the
-  // caller's; those that nobody took go to `give_back` in the end.
+  // `build(k)` makes batch k of `batches` on a worker thread. The caller owns a buffer that `take` returned;
+  // `give_back` receives those that were not taken.
   struct Work {
     Index batches = 0;
     int threads = 1;
-    int ahead = 2;  // finished or unfinished batches at a time, beyond one per thread
+    int ahead = 2;  // batches in progress or finished, beyond one per thread
     std::function<BatchBuffer*(Index)> build;
     std::function<void(BatchBuffer*)> give_back;
   };
-  // Throws VendorError when the system has no room for so many threads.
+  // Throws VendorError when the system cannot start the threads.
   explicit Prefetcher(Work work);
-  // Waits for the batches being built and drops what was not taken.
+  // Waits for the batches being built and drops those not taken.
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  // Waits for the next batch in order; rethrows what its `build` threw. At most `batches` calls.
+  // Waits for the next batch in order; rethrows the error of its `build`. At most `batches` calls.
   BatchBuffer* take();
-  // Whether `take` would neither wait nor throw.
+  // True if `take` would neither wait nor throw.
   bool ready();
 
  private:
@@ -48,7 +48,7 @@ class Prefetcher {
   Work work_;
   std::mutex mutex_;
   std::condition_variable finished_, wanted_;
-  std::vector<Entry> entries_;  // a ring: batch k lies at k mod its size
+  std::vector<Entry> entries_;  // ring: batch k lies at k mod its size
   Index started_ = 0, taken_ = 0;
   bool stop_ = false;
   std::vector<std::thread> threads_;

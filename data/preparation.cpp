@@ -33,11 +33,11 @@ std::vector<TransformSpec> with_sizes(const DatasetInfo& info, Index image_size,
   }
   if (evaluation) list = evaluation_transforms(list);
   if (!varies_in_size(info) || std::ranges::any_of(list, resizes)) return list;
-  if (info.boxes()) {  // parts are chosen among the image's own pixels
+  if (info.boxes()) {  // crops are chosen among the image's own pixels
     if (image_size > 0 && !set_size(list)) list.push_back({"resize", {{"size", {side}}}});
     return list;
   }
-  if (info.masks) {  // every pixel counts
+  if (info.masks) {  // keeps all pixels
     if (image_size > 0 && !set_size(list)) list.insert(list.begin(), {"resize", {{"size", {side}}}});
     return list;
   }

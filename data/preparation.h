@@ -1,4 +1,4 @@
-// The preparation of images for a network, as a list of transforms written out.
+// Image preprocessing as an explicit list of transforms.
 #pragma once
 
 #include <span>
@@ -9,19 +9,18 @@
 
 namespace tandem::datasets {
 
-// Those that a list for training or evaluation stands for: a random_resized_crop without a size gets
-// `image_size`, and images of varying size are first brought to it (shorter side, then the centre) unless the
-// list has a resize or random_resized_crop. Images with masks are brought to it whole, by a resize of both
-// sides, unless `set_size` of the list; images with boxes likewise, but at the end of the list.
+// Completes a list for training or evaluation. A random_resized_crop without a size gets `image_size`. Images
+// of varying size are first resized (shorter side) and cropped at the centre, unless the list has a resize or
+// random_resized_crop. Images with masks are resized on both sides instead, unless `set_size` of the list; so
+// are images with boxes, but at the end of the list.
 std::vector<TransformSpec> with_sizes(const DatasetInfo& info, Index image_size,
                                       std::span<const TransformSpec> specs, bool evaluation);
 
-// Whether a list gives images of any size one size by itself: by a resize, or a crop of a given size.
+// True if the list brings images of any size to one: by a resize, or a crop of a given size.
 bool set_size(std::span<const TransformSpec> specs);
 
-// What is done to an image of any size before a network trained on such data judges it: what evaluation does,
-// and where the data's images are all of one size, first a resize to that. Of data that is no images:
-// nothing.
+// Preprocessing of an image of any size for inference: that of evaluation, preceded by a resize if all images
+// of the data have one size. Empty if the data are no images.
 std::vector<TransformSpec> preparation(const DatasetInfo& info, Index image_size,
                                        std::span<const TransformSpec> augment);
 

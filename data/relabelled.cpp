@@ -17,10 +17,10 @@ void relabel(std::vector<BoxObject>& objects, const std::vector<Index>& order) {
   for (BoxObject& object : objects) object.label = label_in(order, object.label);
 }
 
-// A copy: masks may be a view of the source's memory.
+// Copies, because a mask may be a view of the source's memory.
 Tensor relabelled_mask(const Tensor& mask, const std::vector<Index>& order) {
   std::array<std::uint8_t, 256> to{};
-  std::iota(to.begin(), to.end(), std::uint8_t{0});  // kIgnored among them
+  std::iota(to.begin(), to.end(), std::uint8_t{0});  // includes kIgnored
   for (std::size_t own = 0; own < order.size(); ++own) to.at(own) = static_cast<std::uint8_t>(order[own]);
   const Tensor moved = Tensor::empty(mask.shape(), {.dtype = DType::u8, .kind = MemoryKind::data});
   const std::uint8_t* const from = mask.data<std::uint8_t>();

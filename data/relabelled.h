@@ -1,4 +1,4 @@
-// A data set whose classes have other numbers.
+// Relabelled: a data set with renumbered classes.
 #pragma once
 
 #include <optional>
@@ -8,10 +8,10 @@
 
 namespace tandem::datasets {
 
-// Labels, masks, boxes and the lists of classes in the order of others (data/class_order.h).
+// Renumbers labels, masks, boxes and lists of classes (data/class_order.h).
 class Relabelled final : public Decorated {
  public:
-  // `order`: a permutation of all labels; with boxes the background, 0, stays.
+  // `order`: a permutation of all labels; with boxes, the background 0 stays.
   Relabelled(DatasetPtr source, std::vector<Index> order);
 
   Sample get(Index index) const override;
@@ -19,7 +19,7 @@ class Relabelled final : public Decorated {
 
  private:
   std::vector<Index> order_;
-  std::optional<BoxCorpus> corpus_;  // the source's, with these labels
+  std::optional<BoxCorpus> corpus_;  // the source's, with new labels
 };
 
 }  // namespace tandem::datasets

@@ -1,4 +1,4 @@
-// Files that come with Tandem: small data sets, and classifiers that measure what networks make.
+// Resource files of Tandem: small data sets, and classifiers for the metrics of generated images.
 #pragma once
 
 #include <filesystem>
@@ -8,11 +8,11 @@
 
 namespace tandem::datasets {
 
-// Where a folder of them may be, in the order in which it is looked for: below $TANDEM_DATA_DIR,
-// ../share/tandem/data beside the program, data/ of the sources, and that of the installation.
+// Candidate places of a folder, in search order: below $TANDEM_DATA_DIR, ../share/tandem/data beside the
+// program, data/ of the sources, and the installation's data folder.
 std::vector<std::filesystem::path> shipped_places(const std::string& folder);
 
-// The first of these that holds `file`; nothing when there is none.
+// The first of these that has `file`.
 std::optional<std::filesystem::path> find_shipped(const std::string& folder, const std::string& file);
 
 }  // namespace tandem::datasets

@@ -15,7 +15,7 @@ namespace tandem::datasets {
 
 namespace {
 
-// The error of the lowest position, so that threads do not decide which one is reported.
+// Keeps the error of the lowest position, so that the report does not depend on threads.
 class FirstError {
  public:
   void note(Index position) {
@@ -34,10 +34,10 @@ class FirstError {
   std::exception_ptr error_;
 };
 
-// Boxes of an image in a batch: a field has no extent of 0.
+// Rows of boxes per image in a batch, at least 1: a field has no extent of 0.
 Index rows_of(const DatasetInfo& info) { return std::max<Index>(*info.most_objects, 1); }
 
-// Writes sample `i` of a batch, its image as pixels or as a record and its window.
+// Writes sample `i` of a batch: pixels, or a record and its window.
 class SampleWriter {
  public:
   SampleWriter(const Pipeline& pipeline, bool records, const DatasetInfo& info, DrawKey key,
@@ -85,7 +85,7 @@ class SampleWriter {
   }
 
  private:
-  // Gives where the boxes of sample `i` belong.
+  // Returns the rows for the boxes of sample `i`.
   std::span<BoxRow> write_objects(Index i, const Sample& sample) const {
     ensure(sample.objects.size() <= rows_, "loader", "image {} has {} objects, expected {} at most",
            sample.id, sample.objects.size(), rows_);
@@ -131,7 +131,7 @@ SampleOptions checked(SampleOptions options, const Dataset& dataset, const Pipel
   require(!options.drop_last || size >= options.batch_size, "loader",
           "{} has {} samples, less than one batch of {}; drop_last leaves nothing", dataset.info().name, size,
           options.batch_size);
-  // A full batch never holds more than the data set does.
+  // A batch holds at most the whole data set.
   options.batch_size = std::min(options.batch_size, size);
   if (pipeline.output_dtype() == DType::i64) options.dtype = DType::i64;
   return options;

@@ -1,10 +1,13 @@
-// Batches of a data set's numbered samples: shuffled, augmented and normalised.
+// Batches of a data set's samples: shuffled, augmented and normalised.
 //
-// Fields: "image", [N,H,W,C] or [N,…] features, normalised, or i64 indices; "label" i64 [N], or where the
-// data set has masks "mask" u8 [N,H,W], and where it has boxes "box" f32 [N,G,5], a BoxRow each, with
-// "object" f64 [N,G,9], the same objects as the data set has them (ObjectRow), and "origin" i64 [N,3],
-// number, height and width of the image that they are of; "index" i64 [N], the samples' numbers in the data
-// set; and where the pipeline mixes samples "soft_label", f32 [N,classes].
+// Fields:
+// - "image": [N,H,W,C] or [N,…] features, normalised; or i64 indices
+// - "label": i64 [N], for data sets with neither masks nor boxes
+// - "mask": u8 [N,H,W], for data sets with masks
+// - "box", "object", "origin", for data sets with boxes: f32 [N,G,5] of BoxRow; f64 [N,G,9] of ObjectRow, the
+//   same objects as annotated; i64 [N,3], the image's number, height and width
+// - "index": i64 [N], the numbers of the samples in the data set
+// - "soft_label": f32 [N,classes], if the pipeline mixes samples
 #pragma once
 
 #include <functional>
@@ -18,13 +21,12 @@
 
 namespace tandem::datasets {
 
-// Batch::weight from its field "label", or "mask", on the host. Called from several threads at once.
+// Batch::weight from the field "label" or "mask" on the host. Called from several threads.
 using BatchWeight = std::function<double(const Tensor& labels)>;
 
-// An object as a data set has it, whatever became of it on the way into the batch. Of a row that stands for
-// none the label is 0.
+// An object as annotated, before transforms. Rows of padding have label 0.
 struct ObjectRow {
-  double x1, y1, x2, y2;  // pixels of the image as it was
+  double x1, y1, x2, y2;  // pixels of the original image
   double label, id, area, crowd, difficult;
 };
 inline constexpr Index kObjectValues = sizeof(ObjectRow) / sizeof(double);
@@ -32,19 +34,19 @@ inline constexpr Index kObjectValues = sizeof(ObjectRow) / sizeof(double);
 struct SampleOptions {
   Index batch_size = 32;
   bool shuffle = false;
-  bool drop_last = false;  // leave out a last batch that is not full
+  bool drop_last = false;  // leave out an incomplete last batch
   std::uint64_t seed = 0;
-  Device device = {};        // where batches are wanted
-  DType dtype = DType::f32;  // of the images, floating; values are f32 rounded once; indices stay i64
-  // Absent, and where the pipeline mixes samples: their number, or the pixels of masks that count. Not asked
-  // of boxes.
+  Device device = {};        // device of the batches
+  DType dtype = DType::f32;  // floating type of the images, rounded once from f32; indices stay i64
+  // Unused with boxes. Without it, and if the pipeline mixes samples, the weight is the number of samples or
+  // of counted mask pixels.
   BatchWeight weigh{};
 };
 
 class SampleSource final : public Source {
  public:
-  // Throws UserError on a batch size below 1, nothing to serve, a form that the samples cannot have, or parts
-  // that there are not.
+  // Throws UserError on a batch size below 1, an empty data set, an impossible shape or dtype, or an invalid
+  // division.
   SampleSource(DatasetPtr dataset, Pipeline pipeline, SampleOptions options, const ShardSpec& division = {});
 
   SourcePtr divided(const ShardSpec& division) const override;
@@ -62,12 +64,12 @@ class SampleSource final : public Source {
 
  private:
   using Order = std::shared_ptr<const std::vector<std::uint32_t>>;
-  // The samples of an epoch in their order. The last one asked for is kept.
+  // Samples of an epoch in order. Caches the last epoch.
   Order order(std::uint32_t epoch) const;
   bool keeps_records() const;
-  // Of the first `batches` undivided batches.
+  // Samples in the first `batches` undivided batches.
   Index samples_in(Index batches) const;
-  // Once its samples are written: what the batch counts, and mixing.
+  // Sets the weight and mixes samples, after all are written.
   void complete(const BatchKey& key, std::span<const std::uint32_t> samples, bool parallel,
                 BatchBuffer& buffer) const;
 

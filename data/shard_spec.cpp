@@ -12,7 +12,7 @@ Range ShardSpec::samples(Index number, Index of) const {
 const ShardSpec& ShardSpec::checked() const {
   require(parts >= 1, "division", "batches in {} parts, expected at least 1", parts);
   require(first >= 0 && first < parts && count >= 1 && count <= parts - first, "division",
-          "{} parts from part {} on, there are {}: 0 to {}", count, first, parts, parts - 1);
+          "{} parts from part {} on, expected parts within the {}: 0 to {}", count, first, parts, parts - 1);
   return *this;
 }
 

@@ -1,4 +1,4 @@
-// ShardSpec: which parts of every batch a source fills.
+// ShardSpec: the parts of each batch that a source fills.
 #pragma once
 
 #include "core/partition.h"
@@ -6,9 +6,9 @@
 
 namespace tandem::datasets {
 
-// A batch of n samples is divided into `parts` of consecutive samples, as evenly as can be: part p has those
-// of part_of(n, parts, p). A source of parts first ≤ p < first + count gives them one after the other, each
-// as a batch of its own.
+// A batch of n samples is divided into `parts` ranges of consecutive samples, as evenly as possible: part p
+// has those of part_of(n, parts, p). A source of parts first ≤ p < first + count returns each as its own
+// batch.
 struct ShardSpec {
   Index parts = 1;
   Index first = 0, count = 1;
@@ -16,15 +16,15 @@ struct ShardSpec {
   // Batch `number` of the source is part `part(number)` of the undivided source's batch `batch(number)`.
   Index batch(Index number) const { return number / count; }
   Index part(Index number) const { return first + number % count; }
-  // Which samples of an undivided batch of `of` are in batch `number`.
+  // The samples in batch `number`, of an undivided batch of `of` samples.
   Range samples(Index number, Index of) const;
-  // Samples of the largest part of `of`.
+  // Samples in the largest part of `of`.
   Index most(Index of) const { return (of + parts - 1) / parts; }
 
-  // Itself. Throws UserError on less than one part, and when there are no parts of this source among them.
+  // Returns itself. Throws UserError unless 0 ≤ first < first + count ≤ parts.
   const ShardSpec& checked() const;
-  // That of a source of this division, divided once more. Throws as checked() does, and InternalError when
-  // this one has several parts already.
+  // The division of a source of this division. Throws as checked() does, and InternalError when this one
+  // already has several parts.
   const ShardSpec& into(const ShardSpec& finer) const;
 
   bool operator==(const ShardSpec&) const = default;

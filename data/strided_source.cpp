@@ -14,7 +14,7 @@ StridedSource::StridedSource(SourcePtr source, Index first, Index every)
 }
 
 SourcePtr StridedSource::divided(const ShardSpec&) const {
-  throw InternalError("division", "some batches of a source are to be divided: divide the source first");
+  throw InternalError("division", "a strided source cannot be divided; divide its source first");
 }
 
 Index StridedSource::batches(std::uint32_t epoch) const {

@@ -1,17 +1,17 @@
-// StridedSource: some batches of another source, as many apart: those that one of several processes takes.
+// StridedSource: every n-th batch of another source, as one of several processes takes them.
 #pragma once
 
 #include "data/source.h"
 
 namespace tandem::datasets {
 
-// Batch k is batch first + k · every of `source`, whole. Positions are those of `source`.
+// Batch k is batch first + k · every of `source`, undivided. Positions are those of `source`.
 class StridedSource final : public Source {
  public:
   // Throws UserError unless 0 ≤ first < every.
   StridedSource(SourcePtr source, Index first, Index every);
 
-  // Throws InternalError: parts are taken of batches, and not of those that somebody takes.
+  // Throws InternalError: divide the source before it is strided.
   SourcePtr divided(const ShardSpec& division) const override;
   const BatchLayout& layout() const override { return source_->layout(); }
   Index batches(std::uint32_t epoch) const override;

@@ -16,7 +16,7 @@ namespace {
 constexpr int kWaves = 4;
 constexpr std::size_t kMaxBytes = std::size_t{64} << 30;
 
-// A class's pattern: a sum of waves of low frequency per channel, in [0.2, 0.8], periodic in both directions.
+// Pattern of a class: low-frequency waves per channel, in [0.2, 0.8], periodic in both directions.
 std::vector<float> class_pattern(const SyntheticOptions& options, Index which) {
   std::vector<float> pattern(static_cast<std::size_t>(options.height * options.width * options.channels),
                              0.5F);
@@ -42,7 +42,7 @@ std::vector<float> class_pattern(const SyntheticOptions& options, Index which) {
   return pattern;
 }
 
-// Nearly normal with variance 1: the sum of a word's four bytes (Irwin–Hall).
+// Approximately normal with variance 1: the sum of a word's four bytes (Irwin–Hall).
 float noise_of(std::uint32_t word) {
   const auto sum =
       static_cast<float>((word & 0xff) + (word >> 8 & 0xff) + (word >> 16 & 0xff) + (word >> 24));
@@ -135,7 +135,7 @@ DatasetInfo SyntheticSetOptions::info() const {
 
 LabelledRegistry::Entry synthetic_entry() {
   return LabelledRegistry::entry<SyntheticSetOptions>(
-      "synthetic", "learnable random patterns made in memory",
+      "synthetic", "learnable random patterns, generated in memory",
       options::Describe<SyntheticSetOptions>()
           .key("image_size", &SyntheticSetOptions::image_size, "side of the images in pixels; 0: 32",
                {.min = 0, .max = 65536})

@@ -1,4 +1,4 @@
-// A data set made from random numbers, in memory: for tests, benchmarks and machines without any download.
+// Synthetic data set in memory, for tests, benchmarks and machines without downloads.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,11 @@ struct SyntheticOptions {
   Index height = 32, width = 32, channels = 3;
   double noise = 0.15;  // standard deviation, in units of full brightness
   std::uint64_t seed = 0;
-  std::uint32_t split = 0;  // other splits of a seed have the same classes and other samples
+  std::uint32_t split = 0;  // splits of one seed share classes, not samples
 };
 
-// u8 images: sample i shows the pattern of class i mod `classes`, a smooth random one, shifted by a random
-// offset and covered with noise. A pure function of the options. Throws UserError on an empty extent or more
-// than 64 GiB.
+// u8 images: sample i is the pattern of class i mod `classes`, randomly shifted, with noise. A pure function
+// of the options. Throws UserError on an empty extent or more than 64 GiB.
 std::shared_ptr<InMemoryDataset> make_synthetic(const SyntheticOptions& options);
 
 struct SyntheticSetOptions {
@@ -27,7 +26,7 @@ struct SyntheticSetOptions {
   Index classes = 0;     // 0: 10
   double noise = 0.15;
 
-  // Of what is made, known without making it.
+  // Info of the set, without generating it.
   DatasetInfo info() const;
 };
 LabelledRegistry::Entry synthetic_entry();

@@ -10,7 +10,7 @@ BoundedInput::int_type BoundedInput::underflow() {
   const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(chunk_.size(), file_.size() - offset_));
   if (size == 0) return traits_type::eof();
   require(silent_ <= longest_, file_.path(),
-          "has a text or number of more than {} bytes before byte {}; nothing of the format is so long",
+          "has a text or number of more than {} bytes before byte {}, longer than any in the format",
           longest_, offset_);
   file_.read(offset_, chunk_.data(), size);
   const auto end = chunk_.begin() + static_cast<std::ptrdiff_t>(size);

@@ -1,4 +1,4 @@
-// A file as a stream of which little is in memory: for parsers that call back as they go.
+// A file as a stream for event-driven parsers, with bounded memory.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,15 @@
 
 namespace tandem::datasets {
 
-// Reads a file in chunks from its begin to its end. A parser gathers what it reads until it can report it;
-// `reported` is to be called whenever it has, so that one that would gather without end is stopped. Throws
-// UserError naming the file: more than `longest` bytes without a report, or a NUL byte, which nlohmann's
-// parser takes for the end.
+// Reads a file in chunks from begin to end. A parser buffers a token until it reports it, and then calls
+// `reported`; a token that never ends is thus stopped. Throws UserError that names the file: more than
+// `longest` bytes without a report, or a NUL byte, which nlohmann's parser takes for the end.
 class BoundedInput final : public std::streambuf {
  public:
   static constexpr std::size_t kChunk = std::size_t{64} << 10;
   static constexpr std::size_t kLongest = std::size_t{16} << 20;
 
-  // `file` outlives it.
+  // Keeps a reference to `file`.
   explicit BoundedInput(const files::InputFile& file, std::size_t longest = kLongest,
                         std::size_t chunk = kChunk)
       : file_(file), longest_(longest), chunk_(chunk) {}
@@ -32,8 +31,8 @@ class BoundedInput final : public std::streambuf {
  private:
   const files::InputFile& file_;
   std::size_t longest_;
-  std::uint64_t offset_ = 0;  // of what follows the chunk
-  std::size_t silent_ = 0;    // bytes of chunks that were begun since the last report
+  std::uint64_t offset_ = 0;  // end of the current chunk
+  std::size_t silent_ = 0;    // bytes of chunks since the last report
   std::vector<char> chunk_;
 };
 

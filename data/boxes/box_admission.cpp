@@ -30,7 +30,7 @@ void tally(Tally& tally, std::string_view where, std::string_view which, std::st
 
 namespace {
 
-// Why a box is no box; "" when it is one.
+// Reason to refuse a box; "" if it is valid.
 std::string unsound(const FileBox& box) {
   const Corners& c = box.object.box;
   for (const double value : {c.x1, c.y1, c.x2, c.y2, box.width, box.height})
@@ -38,7 +38,7 @@ std::string unsound(const FileBox& box) {
   if (box.width < 0 || box.height < 0)
     return fmt::format("its box is {} wide and {} high; neither may be negative", box.width, box.height);
   if (box.area && !(std::isfinite(*box.area) && *box.area >= 0))
-    return fmt::format("its area is {}, which is no size", *box.area);
+    return fmt::format("its area is {}, expected a finite number of at least 0", *box.area);
   return {};
 }
 
@@ -64,7 +64,7 @@ void BoxAdmission::admit(BoxImage& image, const FileBox& box, std::string_view w
   }
   BoxObject object = box.object;
   const Corners given = object.box;
-  // A width too small to change x1 counts as none.
+  // A width too small to change x1 counts as zero.
   if (empty(given)) return tally(tallies_.zero_area, where, which, text_of(given));
   object.box = within(given, image);
   if (empty(object.box)) return tally(tallies_.outside, where, which, against(given, image));

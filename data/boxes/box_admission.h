@@ -1,5 +1,5 @@
-// Admission of each box of a file: refused, left out, cut to its image, or taken as it is. The rules are
-// of every format; a reader says what its file has.
+// Admission of the boxes of a file: each is refused, left out, clipped to its image, or kept. The rules apply
+// to all formats.
 #pragma once
 
 #include <optional>
@@ -10,13 +10,13 @@
 
 namespace tandem::datasets {
 
-// Of one reading, gathered, so that one message counts them all.
+// Refusals of one file, collected into one message that counts them.
 class Refusals {
  public:
-  // `where` and `why` of the first become the message.
+  // The first `where` and `why` become the message.
   void add(std::string_view where, std::string why);
   Index count() const { return count_; }
-  // Throws UserError when there were any.
+  // Throws UserError if there are any.
   void finish() const;
 
  private:
@@ -24,21 +24,21 @@ class Refusals {
   std::string where_, why_;
 };
 
-// As a file has it.
+// A box as annotated.
 struct FileBox {
-  BoxObject object;            // its box, label, id and flags; `area` is not read
-  double width, height;        // of the box, by the file's own numbers
+  BoxObject object;            // box, label, id and flags; `area` is unused
+  double width, height;        // of the box, from the file
   std::optional<double> area;  // absent: width · height
 };
 
 class BoxAdmission {
  public:
-  // Both outlive it.
+  // Keeps references to both.
   BoxAdmission(BoxTallies& tallies, Refusals& refusals) : tallies_(tallies), refusals_(refusals) {}
 
-  // Refused: a coordinate or an area that is not finite, a negative size or area. Left out and counted: zero
-  // area, nothing within the image. Cut and counted: what reaches over its border. `where` is the file and
-  // `which` the annotation, for messages.
+  // Refuses coordinates or areas that are not finite, and negative sizes or areas. Leaves out and counts
+  // boxes of zero area and those outside the image. Clips and counts those that cross its border. `where`
+  // (the file) and `which` (the annotation) are for messages.
   void admit(BoxImage& image, const FileBox& box, std::string_view where, std::string_view which);
 
  private:
@@ -46,13 +46,13 @@ class BoxAdmission {
   Refusals& refusals_;
 };
 
-// Counts, and remembers the first as "[where] which: what".
+// Counts, and keeps the first as "[where] which: what".
 void tally(Tally& tally, std::string_view where, std::string_view which, std::string_view what);
 
-// "x1 y1 x2 y2" of a box, as messages have it: "[3, 4.5, 20, 30]".
+// "[3, 4.5, 20, 30]": x1, y1, x2, y2 of a box, for messages.
 std::string text_of(const Corners& box);
 
-// What training does not learn from: crowds, and with `difficult_too` difficult objects. Counted.
+// Drops and counts objects that training ignores: crowds and, with `difficult_too`, difficult objects.
 void drop_for_training(BoxCorpus& corpus, bool difficult_too);
 
 }  // namespace tandem::datasets

@@ -1,5 +1,5 @@
-// Images with boxes, whatever the format of the files they were read from: what is trained on, evaluated,
-// and written to files again. Pixels are elsewhere (data/image_file.h).
+// Images with boxes, independent of the file format, for training, evaluation and export. Pixels are read
+// separately (data/image_file.h).
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ namespace tandem::datasets {
 
 class ImageMaker;  // data/boxes/image_maker.h
 
-// Of a box, in pixels, continuous and 0-based: pixel (i, j) covers [i, i+1] × [j, j+1], so that the box of a
-// whole image is [0, 0, width, height]. In FP64: what files say stays as it is, for figures that are compared
-// with other evaluators'.
+// Corners of a box in continuous, 0-based pixels: pixel (i, j) covers [i, i+1] × [j, j+1], so the box of a
+// whole image is [0, 0, width, height]. FP64 keeps the values of the files exact, so that metrics are
+// comparable with other evaluators'.
 struct Corners {
   double x1 = 0.0, y1 = 0.0, x2 = 0.0, y2 = 0.0;
 
@@ -28,29 +28,29 @@ struct Corners {
 };
 
 struct BoxObject {
-  Corners box;             // within its image, of an area above 0
-  Index label = 0;         // 1 to BoxClasses::count(); 0 is the background, which no object is
+  Corners box;             // within its image, of positive area
+  Index label = 0;         // 1 to BoxClasses::count(); 0 is the background, which no object has
   std::int64_t id = 0;     // of the annotation, unique in a corpus
-  double area = 0.0;       // pixels, as the file has it – that of a mask, perhaps 0 –, else the box's
+  double area = 0.0;       // pixels, from the file (of a mask, perhaps 0), or else the box's
   bool crowd = false;      // stands for any number of objects of its class (COCO's iscrowd)
-  bool difficult = false;  // neither right nor wrong to find (VOC)
+  bool difficult = false;  // neither a hit nor a miss in the metric (VOC)
   friend bool operator==(const BoxObject&, const BoxObject&) = default;
 };
 
 struct BoxImage {
   std::string file;     // path of the image
-  std::string name;     // VOC: the id that lists have; COCO: file_name
+  std::string name;     // VOC: the id in the lists; COCO: file_name
   std::int64_t id = 0;  // COCO: the file's; VOC: the number in the order of the lists and splits, from 1
   Index width = 0, height = 0;
   std::vector<BoxObject> objects;  // in the order of the file
   friend bool operator==(const BoxImage&, const BoxImage&) = default;
 };
 
-// Classes by label. The background is label 0 and no class of the files.
+// Classes by label. Label 0 is the background, which is no class of the files.
 struct BoxClasses {
-  std::vector<std::string> names{"background"};  // "": a label that no class has
-  std::vector<std::int64_t> ids{0};              // COCO: of the categories; VOC: the labels
-  // COCO: what the file calls a category of id 0 that is the background; it is none of the classes.
+  std::vector<std::string> names{"background"};  // "": a label without a class
+  std::vector<std::int64_t> ids{0};              // COCO: ids of the categories; VOC: the labels
+  // COCO: name of a category of id 0 that means the background and is no class.
   std::optional<std::string> own_background{};
 
   Index count() const { return static_cast<Index>(names.size()) - 1; }
@@ -62,22 +62,22 @@ struct BoxClasses {
 // "background", "__background__", "bg", in any case.
 bool means_background(std::string_view name);
 
-// What happened so often, and the place and value of the first.
+// Count of an event, with the place and value of the first.
 struct Tally {
   Index count = 0;
   std::string first;
 };
 
-// What was not taken as the files have it.
+// Deviations from the files.
 struct BoxTallies {
-  Tally clipped;    // over the border of the image, cut to it
+  Tally clipped;    // crossed the border of the image and were clipped
   Tally zero_area;  // left out
-  Tally outside;    // of the image, left out
+  Tally outside;    // outside the image, left out
   Tally crowds;     // left out of training
   Tally difficult;  // left out of training
   Tally missing;    // images without a file, left out with their boxes
-  Tally at_zero;    // kept: xmin or ymin is 0 in a file that is said to count from 1
-  Tally unlisted;   // images that a list of one class says have none of it, left out
+  Tally at_zero;    // kept: xmin or ymin is 0 although the file counts from 1
+  Tally unlisted;   // images marked as without the class in a list of one class, left out
   Tally foreign;    // hidden files among the annotations, left out
 };
 
@@ -86,7 +86,7 @@ struct BoxCorpus {
   BoxClasses classes;
   std::vector<BoxImage> images;  // ids unique; COCO: ascending by id; VOC: in the order of the lists
   BoxTallies tallies;
-  std::shared_ptr<const ImageMaker> maker{};  // of the images; absent: they are read from their files
+  std::shared_ptr<const ImageMaker> maker{};  // generates the images; absent: they are files
 };
 
 }  // namespace tandem::datasets

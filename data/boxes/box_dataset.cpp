@@ -14,7 +14,7 @@ namespace {
 
 constexpr Index kMeasuredImages = 500;
 
-// The size that all images have, 0 where they differ.
+// The size of all images; 0 where it differs.
 Extents common_extents(const BoxCorpus& corpus) {
   const BoxImage& first = corpus.images.front();
   const bool alike = std::ranges::all_of(corpus.images, [&](const BoxImage& image) {
@@ -38,14 +38,14 @@ BoxDataset::BoxDataset(std::string name, BoxCorpus corpus, Index channels, Index
   require(size() <= kMaxSamples, corpus_.where, "{} images, at most {} can be numbered", size(), kMaxSamples);
   info_.name = std::move(name);
   if (corpus_.maker) channels = corpus_.maker->channels();
-  // Files are brought to a size, made-up images have theirs.
+  // Files are resized; generated images keep their size.
   const Extents extents = corpus_.maker ? common_extents(corpus_) : Extents{};
   info_.sample_shape = {extents.height, extents.width, channels};
   info_.classes = corpus_.classes.count() + 1;
   info_.class_names = corpus_.classes.names;
   info_.most_objects = most_objects;
   info_.as_stored = !reading.upright;
-  // Of ImageNet, the custom for photographs.
+  // The statistics of ImageNet, customary for photographs.
   info_.statistics = channels == 3 ? ChannelStatistics{{0.485F, 0.456F, 0.406F}, {0.229F, 0.224F, 0.225F}}
                                    : ChannelStatistics{{0.449F}, {0.226F}};
 }

@@ -1,4 +1,4 @@
-// The images of a corpus with their boxes, as numbered samples.
+// BoxDataset: a corpus of boxes as a data set.
 #pragma once
 
 #include "data/boxes/box_registry.h"
@@ -10,15 +10,14 @@ namespace tandem::datasets {
 
 class BoxDataset final : public Dataset {
  public:
-  // `channels`: 3, or 1 for grey; those of made-up images are their own. `reading`: of files, see
-  // data/image_file.h. `most_objects`: of an image, in this corpus and those that are used beside it.
+  // `channels`: 3 or 1, ignored for generated images. `reading`: see data/image_file.h. `most_objects`: the
+  // largest number in an image of this corpus and of the other splits.
   BoxDataset(std::string name, BoxCorpus corpus, Index channels, Index most_objects,
              const ImageReading& reading);
 
   Index size() const override { return static_cast<Index>(corpus_.images.size()); }
-  // Pixels as the annotations' boxes are of them: upright (EXIF), or as they are stored where only that has
-  // the size that the annotations say. Throws UserError naming the image when it cannot be read or neither
-  // has.
+  // Decodes the image upright (EXIF), or as stored if only that has the annotated size. Throws UserError that
+  // names the image when it is unreadable or neither size matches.
   Sample get(Index index) const override;
   bool decodes() const override { return true; }
 
@@ -31,8 +30,8 @@ class BoxDataset final : public Dataset {
   ImageReading reading_;
 };
 
-// open_box_set's splits as data sets, normalised with ImageNet's statistics, or where the images are made up
-// with those of 500 of them. `image_size`: side that images are brought to.
+// The splits of open_box_set as data sets, normalised with ImageNet's statistics; generated images with those
+// of 500 of them. `image_size`: side to which images are resized.
 Splits as_datasets(const std::string& name, BoxSplits splits, Index channels, Index image_size,
                    const ImageReading& reading);
 

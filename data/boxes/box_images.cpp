@@ -18,8 +18,8 @@ void check_images(BoxCorpus& corpus, MissingImages missing) {
   });
   const Index gone = absent.count - known;
   require(missing == MissingImages::skip || gone == 0, corpus.where,
-          "lists {} images without a file, the first: {}; bring the images, or say data.missing \"skip\"",
-          gone, absent.first);
+          "lists {} images without a file, the first: {}; add the images, or set data.missing \"skip\"", gone,
+          absent.first);
   require(!corpus.images.empty(), corpus.where, "none of its {} images has a file, the first: {}", gone,
           absent.first);
 }
@@ -27,8 +27,8 @@ void check_images(BoxCorpus& corpus, MissingImages missing) {
 bool turned(const BoxImage& image, Index width, Index height) {
   if (width == image.width && height == image.height) return false;
   require(width == image.height && height == image.width, image.file,
-          "has {}x{} pixels, its annotations (image {}) are of {}x{}; the boxes would be of other pixels",
-          width, height, image.name, image.width, image.height);
+          "has {}x{} pixels, its annotations (image {}) are of {}x{}; the boxes would not fit", width, height,
+          image.name, image.width, image.height);
   return true;
 }
 

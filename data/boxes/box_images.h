@@ -1,4 +1,4 @@
-// The images that boxes are of: whether they are there, and of the size that the annotations say.
+// Checks that the images of a corpus exist and have the annotated size.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,12 @@ namespace tandem::datasets {
 
 enum class MissingImages : std::uint8_t { error, skip };
 
-// Looks for the file of each image, unless they are made up. Those without one are an error, a UserError that
-// names the first and counts them, or are left out and counted.
+// Checks that each image has a file, unless images are generated. Images without one are left out and
+// counted, or cause a UserError that names the first and counts them.
 void check_images(BoxCorpus& corpus, MissingImages missing);
 
-// Whether the pixels that were decoded lie on their side of what the annotations say, as images do that EXIF
-// turns by 90 degrees. Throws UserError naming the image and both sizes when they are of another size
-// altogether: its boxes would be of other pixels.
+// True if the decoded size is the annotated one turned by 90 degrees, as EXIF may do. Throws UserError that
+// names the image and both sizes when they differ otherwise.
 bool turned(const BoxImage& image, Index width, Index height);
 
 }  // namespace tandem::datasets

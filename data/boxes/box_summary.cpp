@@ -61,15 +61,15 @@ std::vector<std::string> notes_of(const BoxTallies& tallies) {
                                 tally.count == 1 ? "it is" : "the first", tally.first));
   };
   note(tallies.at_zero, "box",
-       "with xmin or ymin 0 although VOC's pixels count from 1; where these files count from 0, say "
+       "with xmin or ymin 0 although VOC's pixels count from 1; if these files count from 0, set "
        "data.one_based false");
-  note(tallies.clipped, "box", "over the border of the image, cut to it");
+  note(tallies.clipped, "box", "across the border of the image, clipped to it");
   note(tallies.zero_area, "box", "of zero area, left out");
-  note(tallies.outside, "box", "outside of the image, left out");
+  note(tallies.outside, "box", "outside the image, left out");
   note(tallies.crowds, "crowd", "left out of training");
   note(tallies.difficult, "difficult object", "left out of training (data.difficult)");
-  note(tallies.missing, "image", "without a file, left out with what is in it (data.missing)");
-  note(tallies.unlisted, "image", "left out, where a list of one class says that it has none of it");
+  note(tallies.missing, "image", "without a file, left out with its boxes (data.missing)");
+  note(tallies.unlisted, "image", "left out, marked as without the class in a list of one class");
   note(tallies.foreign, "hidden file", "among the annotations, left out");
   return notes;
 }

@@ -17,13 +17,13 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::int64_t kHighestLabel = 100000;
-constexpr Index kNone = -1;  // label of a category that another split does not have
+constexpr Index kNone = -1;  // label of a category that is missing in another split
 
 bool is_own_background(const CocoCategory& category) {
   return category.id == 0 && means_background(category.name);
 }
 
-// Labels of the categories of `file` among `classes`, by id.
+// Labels among `classes` of the categories of `file`, by id.
 std::unordered_map<std::int64_t, Index> labels_of(const CocoFile& file, const BoxClasses& classes,
                                                   const std::string& where) {
   std::unordered_map<std::int64_t, Index> labels;
@@ -50,7 +50,7 @@ std::vector<BoxImage> images_of(const CocoFile& file, const std::string& where, 
   images.reserve(file.images.size());
   for (const CocoImage& image : file.images) {
     require(image.file_name.find('\0') == std::string::npos, where,
-            "image {} has the file_name \"{}\", which no file can have", image.id,
+            "image {} has the file_name \"{}\", which is no valid path", image.id,
             shortened(printable(image.file_name), 80));
     images.push_back({.file = (folder / image.file_name).string(),
                       .name = image.file_name,
@@ -85,8 +85,7 @@ class CocoObjects {
     if (image == images_.end()) return refuse("no image of the file has that id");
     if (label == labels_.end())
       return refuse(fmt::format("no category of the file has its category_id, {}", from.category));
-    if (label->second == 0)
-      return refuse("it is of category 0, the background, which no object is; take it out");
+    if (label->second == 0) return refuse("it is of category 0, the background; remove it");
     if (label->second == kNone)
       return refuse(fmt::format("its category {} is none of the training split's", from.category));
     const auto [x, y, width, height] = from.bbox;
@@ -115,10 +114,10 @@ class CocoObjects {
 
 namespace {
 
-// Labels up to `id` that no class has.
+// Adds labels without a class up to `id`.
 void leave_gap(BoxClasses& classes, std::int64_t id, const std::string& where) {
   require(id > 0 && id <= kHighestLabel, where,
-          "has a category of id {}, ids that are labels (data.labels) are 1 to {}", id, kHighestLabel);
+          "has a category of id {}, expected 1 to {} for ids as labels (data.labels)", id, kHighestLabel);
   while (classes.count() + 1 < id) classes.add("", classes.count() + 1);
 }
 
@@ -191,26 +190,26 @@ BoxSplits open_coco(const CocoOptions& own, const SetOptions& common) {
 const options::Schema& CocoPaths::schema() {
   static const options::Schema schema =
       options::Describe<CocoPaths>()
-          .key("annotations", &CocoPaths::annotations, "the JSON file, below data.path", {.required = true})
-          .key("images", &CocoPaths::images, "the folder of its images, below data.path; \"\": data.path");
+          .key("annotations", &CocoPaths::annotations, "JSON file, relative to data.path", {.required = true})
+          .key("images", &CocoPaths::images, "folder of its images, relative to data.path; \"\": data.path");
   return schema;
 }
 
 BoxSetRegistry::Entry coco_entry() {
   using Options = CocoOptions;
   return BoxSetRegistry::entry<Options>(
-      "coco", "photographs with boxes in the form of COCO: a JSON file of instances for each split",
+      "coco", "photographs with boxes in COCO format: a JSON file of instances for each split",
       options::Describe<Options>()
-          .key("train", &Options::train, "what is trained on")
-          .key("validation", &Options::validation, "for choosing; null: see validation_size")
-          .key("test", &Options::test, "for testing; null: see test_fraction")
+          .key("train", &Options::train, "training split")
+          .key("validation", &Options::validation, "validation split; null: see validation_size")
+          .key("test", &Options::test, "test split; null: see test_fraction")
           .key("test_fraction", &Options::test_fraction,
-               "share of the training images kept for testing, where test is null",
+               "share of the training images kept for testing, if test is null",
                {.min = 0.0, .max = 1.0, .open_min = true, .open_max = true})
           .key("labels", &Options::labels,
-               "rank: categories get labels in the order of their ids, without gaps; category_id: the ids "
-               "are the "
-               "labels, as torchvision's detectors have them"),
+               "rank: labels are consecutive, in the order of the categories' ids; category_id: the ids are "
+               "the "
+               "labels, as in torchvision's detectors"),
       open_coco);
 }
 

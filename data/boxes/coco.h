@@ -1,5 +1,5 @@
-// COCO's instances: a JSON file of images, boxes and categories for each split (Lin et al. 2014, Microsoft
-// COCO: Common Objects in Context), and sets of others in that form.
+// COCO instances: a JSON file of images, boxes and categories for each split (Lin et al. 2014, Microsoft
+// COCO: Common Objects in Context), and data sets in that format.
 #pragma once
 
 #include <filesystem>
@@ -10,34 +10,33 @@
 
 namespace tandem::datasets {
 
-// Below data.path.
+// Relative to data.path.
 struct CocoPaths {
-  std::string annotations, images;  // the JSON file, and the folder that its file_names are of
+  std::string annotations, images;  // JSON file, and the folder of its images
   static const options::Schema& schema();
 };
 
-// What the labels are: places in the order of the categories' ids, 1 to C whatever gaps these have, or the
-// ids themselves, of which some may be of no category. COCO's 80 categories have ids up to 90; torchvision's
-// detectors have an output for each of these.
+// Labels of categories: the rank of the id, 1 to C without gaps, or the id itself, which may leave labels
+// without a category. COCO's 80 categories have ids up to 90, and torchvision's detectors have an output for
+// each.
 enum class CocoLabels : std::uint8_t { rank, category_id };
 
 struct CocoOptions {
   CocoPaths train{"annotations/instances_train2017.json", "train2017"};
   std::optional<CocoPaths> validation{};
   std::optional<CocoPaths> test{{"annotations/instances_val2017.json", "val2017"}};
-  double test_fraction = 0.2;  // of the training images, where there is no `test`
+  double test_fraction = 0.2;  // of the training images, if there is no `test`
   CocoLabels labels = CocoLabels::rank;
 };
 
-// A category of id 0 that is called as the background is none of the classes; an object of it is refused, as
-// one of label 0. Throws UserError for categories with the same id, and for ids that are no labels.
+// A category of id 0 with a name of the background is no class, and its objects are refused. Throws UserError
+// for repeated ids and ids that are no labels.
 BoxClasses coco_classes(const CocoFile& file, const std::string& where, CocoLabels labels = CocoLabels::rank);
 
-// Images ascending by id, their objects in the order of the file, [x, y, x + width, y + height]. `classes`
-// of another split, or of none: the file's own. Throws UserError naming the file, ids and values: an id of
-// images, annotations or categories that stands twice, an unknown image or category, a category that is
-// another one in `classes`, a file_name that cannot be one, and boxes that are refused
-// (data/boxes/box_admission.h).
+// Images ascending by id, objects in the order of the file, boxes [x, y, x + width, y + height]. `classes`:
+// those of another split; empty: the file's own. Throws UserError that names the file, ids and values: a
+// repeated id of an image, annotation or category, an unknown image or category, a category that differs from
+// `classes`, an invalid file_name, and refused boxes (data/boxes/box_admission.h).
 BoxCorpus coco_corpus(const CocoFile& file, const std::string& where, const std::filesystem::path& images,
                       const BoxClasses& classes = {}, CocoLabels labels = CocoLabels::rank);
 

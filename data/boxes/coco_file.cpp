@@ -20,8 +20,8 @@ constexpr int kDeepest = 64;
 constexpr double kExactIntegers = 9007199254740992.0;  // 2^53
 constexpr CocoSection kSections[] = {CocoSection::images, CocoSection::annotations, CocoSection::categories};
 
-// Follows the nesting: 1 within the file's object, 2 within the list of a section, 3 within an item of it, 4
-// within the list of a bbox.
+// Depth of nesting: 1 in the file's object, 2 in the list of a section, 3 in an item, 4 in the list of a
+// bbox.
 class CocoHandler final : public nlohmann::json_sax<CocoJson> {
  public:
   CocoHandler(const std::string& where, BoundedInput& input) : where_(where), input_(input), items_(where) {}
@@ -29,7 +29,7 @@ class CocoHandler final : public nlohmann::json_sax<CocoJson> {
   CocoFile take() {
     for (const CocoSection section : kSections)
       require(sections_.contains(section), where_,
-              "has no \"{}\"; the instances of COCO are an object with images, annotations and categories",
+              "has no \"{}\"; COCO instances are an object with images, annotations and categories",
               name_of(section));
     return items_.take();
   }
@@ -50,7 +50,7 @@ class CocoHandler final : public nlohmann::json_sax<CocoJson> {
     return number(static_cast<double>(value),
                   fits ? std::optional(static_cast<std::int64_t>(value)) : std::nullopt);
   }
-  // Ids that went through a table of numbers come as 17.0.
+  // Ids may be written as 17.0.
   bool number_float(CocoJson::number_float_t value, const CocoJson::string_t&) override {
     const bool whole = value == std::floor(value) && std::abs(value) <= kExactIntegers;
     return number(value, whole ? std::optional(static_cast<std::int64_t>(value)) : std::nullopt);
@@ -59,7 +59,7 @@ class CocoHandler final : public nlohmann::json_sax<CocoJson> {
     if (scalar("a text")) items_.text(std::move(value));
     return true;
   }
-  bool binary(CocoJson::binary_t&) override { return false; }  // no JSON has any
+  bool binary(CocoJson::binary_t&) override { return false; }  // does not occur in JSON
 
   bool start_object(std::size_t) override { return open(false); }
   bool start_array(std::size_t) override { return open(true); }
@@ -94,13 +94,14 @@ class CocoHandler final : public nlohmann::json_sax<CocoJson> {
 
  private:
   bool in_box() const { return depth_ == 4 && section_ == CocoSection::annotations && items_.in_box(); }
-  // Whether it is the value of a key of an item.
+  // True for the value of a key of an item.
   bool scalar(std::string_view what) {
     input_.reported();
-    require(depth_ > 0, where_, "is {}; the instances of COCO are an object", what);
+    require(depth_ > 0, where_, "is {}; COCO instances are an object", what);
     if (section_ == CocoSection::none) return false;
-    require(depth_ != 1, where_, "has {} as its {}, not a list", what, name_of(section_));
-    require(depth_ != 2, where_, "has {} as item {} of its {}", what, item_, name_of(section_));
+    require(depth_ != 1, where_, "has {} as its {}, expected a list", what, name_of(section_));
+    require(depth_ != 2, where_, "has {} as item {} of its {}, expected an object", what, item_,
+            name_of(section_));
     if (in_box()) items_.fail(fmt::format("{} among its numbers", what));
     return depth_ == 3 && what != "null";
   }
@@ -135,14 +136,14 @@ bool CocoHandler::open(bool list) {
   if (in_box()) items_.fail(fmt::format("{} among its numbers", what));
   require(++depth_ <= kDeepest, where_, "nests deeper than {}", kDeepest);
   require(depth_ > 1 || !list, where_,
-          "is a list, as results of a detector are; the instances of COCO are an object with images, "
-          "annotations and categories");
+          "is a list, like results of a detector; COCO instances are an object with images, annotations and "
+          "categories");
   if (section_ == CocoSection::none) return true;
   if (depth_ == 2) {
-    require(list, where_, "has an object as its {}, not a list", name_of(section_));
+    require(list, where_, "has an object as its {}, expected a list", name_of(section_));
     item_ = 0;
   } else if (depth_ == 3) {
-    require(!list, where_, "has a list as item {} of its {}", item_, name_of(section_));
+    require(!list, where_, "has a list as item {} of its {}, expected an object", item_, name_of(section_));
     items_.begin(section_, item_);
   } else if (depth_ == 4) {
     items_.open(list);

@@ -1,6 +1,5 @@
-// The JSON of COCO's instances (and of sets of others in that form), read as a stream: of the file no more
-// is in memory than a chunk and the longest text in it; of what it says, the numbers of each annotation but
-// those of its segmentation.
+// Streaming reader of COCO instances (JSON). Memory holds a chunk of the file, its longest text, and the
+// fields of each annotation without its segmentation.
 #pragma once
 
 #include <array>
@@ -33,17 +32,17 @@ struct CocoCategory {
   std::string name;
 };
 
-// Each in the order of the file.
+// Lists in the order of the file.
 struct CocoFile {
   std::vector<CocoImage> images;
   std::vector<CocoAnnotation> annotations;
   std::vector<CocoCategory> categories;
 };
 
-// "images", "annotations" and "categories" in any order; other keys are passed over, as are "segmentation",
-// whatever its form, and null. "iscrowd" may be missing, and "area". Throws UserError naming the file and the
-// item ("annotations, item 17 (id 918)"): no JSON, what is missing, stands twice or is of another type, a
-// size that is none.
+// Reads "images", "annotations" and "categories" in any order; ignores other keys, "segmentation" in any
+// form, and null. "iscrowd" and "area" are optional. Throws UserError that names the file and the item
+// ("annotations, item 17 (id 918)") for invalid JSON, missing, repeated or mistyped fields, and invalid
+// sizes.
 CocoFile read_coco_file(const std::filesystem::path& path, std::size_t longest = BoundedInput::kLongest);
 
 }  // namespace tandem::datasets

@@ -59,7 +59,7 @@ void CocoItems::key(const std::string& name) {
 
 void CocoItems::number(double value, std::optional<std::int64_t> whole) {
   const auto integer = [&] {
-    if (!whole) fail(fmt::format("{}, which is no integer", value));
+    if (!whole) fail(fmt::format("{}, expected an integer", value));
     return *whole;
   };
   switch (field_) {
@@ -84,14 +84,14 @@ void CocoItems::number(double value, std::optional<std::int64_t> whole) {
       annotation_.area = value;
       break;
     case Field::iscrowd:
-      if (value != 0 && value != 1) fail(fmt::format("{}, which is 0 or 1", value));
+      if (value != 0 && value != 1) fail(fmt::format("{}, expected 0 or 1", value));
       annotation_.crowd = value == 1;
       break;
     case Field::bbox:
-      fail(fmt::format("{}, which is no list", value));
+      fail(fmt::format("{}, expected a list", value));
     case Field::file_name:
     case Field::name:
-      fail(fmt::format("{}, which is no text", value));
+      fail(fmt::format("{}, expected a text", value));
   }
   found();
 }
@@ -99,7 +99,7 @@ void CocoItems::number(double value, std::optional<std::int64_t> whole) {
 void CocoItems::text(std::string value) {
   if (field_ == Field::none) return;
   if (field_ != Field::file_name && field_ != Field::name)
-    fail(fmt::format("\"{}\", which is a text", shortened(printable(value), 40)));
+    fail(fmt::format("\"{}\", expected a number", shortened(printable(value), 40)));
   if (value.empty()) fail("an empty text");
   (field_ == Field::name ? category_.name : image_.file_name) = std::move(value);
   found();
@@ -125,13 +125,13 @@ void CocoItems::box_number(double value) {
 
 void CocoItems::close_box() {
   if (numbers_ != annotation_.bbox.size())
-    fail(fmt::format("{} numbers, not x, y, width and height", numbers_));
+    fail(fmt::format("{} numbers, expected x, y, width and height", numbers_));
   found();
 }
 
 Index CocoItems::extent(double value, std::optional<std::int64_t> whole) const {
   if (!whole || *whole < 1 || *whole > kMaxPixels)
-    fail(fmt::format("{}, which is no number of pixels", value));
+    fail(fmt::format("{}, expected a number of pixels", value));
   return *whole;
 }
 

@@ -1,5 +1,5 @@
-// The items of the lists in COCO's instances: their fields, told key by key and value by value as a parser of
-// a stream meets them. What is wrong with one is told by its place: "annotations, item 17 (id 918)".
+// Items of the lists in COCO instances, built from a parser's events: keys and values. Errors name the item:
+// "annotations, item 17 (id 918)".
 #pragma once
 
 #include <cstdint>
@@ -17,23 +17,23 @@ const char* name_of(CocoSection section);
 
 class CocoItems {
  public:
-  // `where` outlives it.
+  // Keeps a reference to `where`.
   explicit CocoItems(const std::string& where) : where_(where) {}
 
-  void begin(CocoSection section, std::size_t number);  // of the item in its list, from 0
+  void begin(CocoSection section, std::size_t number);  // number in the list, from 0
   void key(const std::string& name);
-  // Values of the last key; what is of a key that is none of ours is passed over. All throw UserError where
-  // the field cannot have it.
-  void number(double value, std::optional<std::int64_t> whole);  // the same, where it is an integer
+  // Value of the last key; ignored for unknown keys. All throw UserError for a value that the field cannot
+  // have.
+  void number(double value, std::optional<std::int64_t> whole);  // `whole`: the same, if it is an integer
   void text(std::string value);
   void boolean(bool value);
-  void open(bool list);  // an object or a list
-  // Of the numbers of a bbox, which are in a list that was opened.
+  void open(bool list);  // of an object or a list
+  // Numbers of a bbox, after its list was opened.
   bool in_box() const { return field_ == Field::bbox; }
   void box_number(double value);
   [[noreturn]] void fail(const std::string& what) const;  // "annotations, item 3 has bbox …"
   void close_box();
-  // Throws UserError where a field is missing.
+  // Throws UserError when a field is missing.
   void finish();
 
   CocoFile take() { return std::move(file_); }
@@ -71,8 +71,8 @@ class CocoItems {
   std::size_t item_ = 0;
   Field field_ = Field::none;
   std::string key_;
-  std::uint32_t seen_ = 0, found_ = 0;  // keys and values of the item, a bit each field
-  std::size_t numbers_ = 0;             // of a bbox
+  std::uint32_t seen_ = 0, found_ = 0;  // bit sets of the item's fields: keys and values
+  std::size_t numbers_ = 0;             // in the bbox
   std::optional<std::int64_t> id_;
   CocoImage image_;
   CocoAnnotation annotation_;

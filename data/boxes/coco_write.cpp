@@ -21,7 +21,7 @@ std::string below(const fs::path& folder, const std::string& file) {
   return path.empty() || *path.begin() == ".." ? file : path.string();
 }
 
-// The size of which x2 is the sum with x1.
+// The size that gives x2 when added to x1.
 double extent_of(double x1, double x2) {
   return shortest_decimal(x2 - x1, [&](double size) { return x1 + size == x2; });
 }

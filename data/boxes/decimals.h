@@ -1,4 +1,4 @@
-// Decimals for files: as short as they may be.
+// Shortest decimals for files.
 #pragma once
 
 #include <fmt/core.h>
@@ -9,9 +9,9 @@
 
 namespace tandem::datasets {
 
-// The number near `guess` of the fewest decimal digits of which `holds` is true; `guess` where there is none
-// with at most 17 digits. So what is computed from the number again is what it was, although a difference was
-// rounded: the width 38.65 of a box from 473.07 to 511.72, not 38.65000000000003.
+// The number near `guess` with the fewest decimal digits for which `holds` is true; `guess` if there is none
+// with at most 17 digits. A difference is thus written without rounding noise: width 38.65 of a box from
+// 473.07 to 511.72, not 38.65000000000003.
 template <class Holds>
 double shortest_decimal(double guess, const Holds& holds) {
   for (int digits = 1; digits <= std::numeric_limits<double>::max_digits10; ++digits) {

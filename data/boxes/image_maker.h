@@ -1,4 +1,4 @@
-// Images that are made up as they are asked for, instead of read from files.
+// Images generated on demand instead of read from files.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,7 @@ class ImageMaker {
  public:
   virtual ~ImageMaker() = default;
   virtual Index channels() const = 0;
-  // That of BoxImage::id, u8 [H,W,channels()]; the same whenever it is asked for, from several threads at
-  // once.
+  // The image of a BoxImage::id, u8 [H,W,channels()]. Deterministic and thread-safe.
   virtual Tensor image(std::int64_t id) const = 0;
 };
 

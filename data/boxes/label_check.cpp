@@ -18,17 +18,17 @@ std::string wrong_num_classes(const BoxClasses& classes, Index num_classes, cons
     why = "the background is counted, too";
   } else if (num_classes == highest + 1 || num_classes == highest) {
     why = fmt::format(
-        "labels are 1 to {} without gaps, although the ids of the categories go to {}; data.labels "
-        "category_id "
-        "makes labels of the ids",
+        "labels are 1 to {} without gaps, although the categories' ids go to {}; data.labels category_id "
+        "uses "
+        "the ids as labels",
         classes.count(), highest);
   } else if (num_classes == right + 1) {
     why = "the background is counted once";
   } else {
     why = "these are the classes of the data and the background";
   }
-  return fmt::format("{} is {}, the data have {} classes: {}; say {}", key, num_classes, classes.count(), why,
-                     right);
+  return fmt::format("{} is {}, the data have {} classes: {}; set it to {}", key, num_classes,
+                     classes.count(), why, right);
 }
 
 namespace {
@@ -36,10 +36,10 @@ namespace {
 std::vector<std::string> name_warnings(const BoxClasses& classes) {
   std::vector<std::string> warnings;
   if (classes.own_background)
-    warnings.push_back(fmt::format(
-        "category 0, \"{}\", is taken for the background and is no class; model.num_classes is {}, "
-        "the classes and one background",
-        *classes.own_background, classes.count() + 1));
+    warnings.push_back(
+        fmt::format("category 0, \"{}\", means the background and is no class; set model.num_classes to {}, "
+                    "the classes and one background",
+                    *classes.own_background, classes.count() + 1));
   std::map<std::string, std::size_t> labels;
   for (std::size_t label = 1; label < classes.names.size(); ++label) {
     const std::string& name = classes.names[label];
@@ -47,8 +47,8 @@ std::vector<std::string> name_warnings(const BoxClasses& classes) {
     if (means_background(name))
       warnings.push_back(
           fmt::format("class {} of the files is called \"{}\" and is learnt as an object; the background is "
-                      "label 0 without being listed: take the class out of the files or of data.class_names, "
-                      "and model.num_classes is {}",
+                      "label 0 and not listed: remove the class from the files or from data.class_names, "
+                      "and set model.num_classes to {}",
                       label, name, classes.count()));
     const auto [known, fresh] = labels.emplace(name, label);
     if (!fresh)
@@ -68,8 +68,8 @@ std::vector<std::string> unused_warnings(const BoxCorpus& corpus) {
   for (std::size_t label = 1; label < used.size(); ++label)
     if (!used[label] && corpus.classes.has(label)) unused.push_back(corpus.classes.names[label]);
   if (unused.empty()) return {};
-  return {fmt::format("{} of the {} classes have no box to learn from: {}", unused.size(),
-                      corpus.classes.count(), listed(unused, 8))};
+  return {fmt::format("{} of the {} classes have no training box: {}", unused.size(), corpus.classes.count(),
+                      listed(unused, 8))};
 }
 
 }  // namespace
@@ -88,17 +88,18 @@ std::vector<std::string> label_warnings(const BoxCorpus& corpus) {
   }
   if (boxes > 0 && farthest <= 1.0)
     warnings.emplace_back(
-        "all boxes lie within the first pixel of their images: they look normalised to [0, 1]; files must "
-        "have pixels");
+        "all boxes lie within the first pixel of their images: they look normalised to [0, 1]; convert them "
+        "to "
+        "pixels");
   if (corpus.tallies.clipped.count * 10 > boxes && boxes > 0)
     warnings.push_back(fmt::format(
-        "{} of {} boxes reach over the border of their image: where a file has the corners x1, y1, "
-        "x2, y2 in bbox, they must be x, y, width, height",
+        "{} of {} boxes cross the border of their image: if bbox has the corners x1, y1, x2, y2 in the file, "
+        "convert them to x, y, width, height",
         corpus.tallies.clipped.count, boxes));
   if (at_id_0 > 0)
     warnings.emplace_back(
-        "an annotation has the id 0: COCO's evaluation, and ours with it, counts its object as not found; "
-        "number annotations from 1");
+        "an annotation has the id 0: COCO's evaluation, and therefore Tandem's, counts its object as not "
+        "found; number annotations from 1");
   return warnings;
 }
 

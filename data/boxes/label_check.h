@@ -1,5 +1,4 @@
-// Doubts about the labels and boxes of a corpus although every file could be read: signs of mistakes that end
-// in a figure near 0 after a training that looked well.
+// Warnings about labels and boxes of a readable corpus: signs of mistakes that would lead to a metric near 0.
 #pragma once
 
 #include <optional>
@@ -10,15 +9,15 @@
 
 namespace tandem::datasets {
 
-// The error of a number of outputs that is not the classes and the background: names `key`, says which
-// mistake it looks like, and what to say instead. "" when it is right.
+// Error for a number of outputs other than the classes and the background: names `key`, the likely mistake,
+// and the right value. "" if it is right.
 std::string wrong_num_classes(const BoxClasses& classes, Index num_classes,
                               const std::string& key = "model.num_classes");
 
-// A sentence each: a class that is called as the background is; two classes of one name; classes without a
-// box; boxes that all lie within [0, 1], as normalised ones do; more than a tenth of the boxes over the
-// border, as corners are that were taken for sizes; an annotation of id 0, which COCO's evaluation counts as
-// not found (cocodataset/cocoapi#664).
+// One sentence each: a class with a name of the background; two classes of one name; classes without a box;
+// boxes all within [0, 1], which are probably normalised; more than a tenth of the boxes across the border,
+// whose sizes are probably corners; an annotation of id 0, which COCO's evaluation counts as not found
+// (cocodataset/cocoapi#664).
 std::vector<std::string> label_warnings(const BoxCorpus& corpus);
 
 }  // namespace tandem::datasets

@@ -29,7 +29,7 @@ Corners RunLengths::box() const {
     const Index first = begin / height, last = (end - 1) / height;
     left = std::min(left, first);
     right = std::max(right, last + 1);
-    // A run over the end of a column covers both the last row and the first.
+    // A run across the end of a column covers the last row and the first.
     top = std::min(top, first == last ? begin % height : 0);
     bottom = std::max(bottom, first == last ? (end - 1) % height + 1 : height);
   }
@@ -59,7 +59,7 @@ RunLengths decode_rle(std::string_view text, Index height, Index width, const st
   for (std::size_t i = 0; i < text.size(); ++i) {
     const int code = static_cast<unsigned char>(text[i]) - kFirst;
     require(code >= 0 && code < 2 * kMore && groups < kMostGroups, where,
-            "byte {} of the mask's counts, {:#04x}, cannot stand there", i,
+            "byte {} of the mask's counts, {:#04x}, is invalid there", i,
             static_cast<unsigned>(static_cast<unsigned char>(text[i])));
     number |= Index{code & kGroup} << (kBits * groups++);
     if ((code & kMore) != 0) continue;

@@ -1,6 +1,6 @@
-// Masks as COCO encodes them: lengths of runs of 0 and 1 in turns, the first of 0 and perhaps empty, down the
-// columns from left to right (pycocotools' maskApi). Boxes need none of it; this is for who checks boxes and
-// areas against the masks that they are of.
+// COCO's run-length encoding of masks: lengths of alternating runs of 0 and 1, the first of 0 and possibly
+// empty, down the columns from left to right (pycocotools' maskApi). Training does not use it; it checks
+// boxes and areas against masks.
 #pragma once
 
 #include <string>
@@ -17,17 +17,17 @@ struct RunLengths {
   std::vector<Index> counts;
 
   Index area() const;  // pixels of 1
-  // The smallest box around the pixels of 1; [0, 0, 0, 0] where there are none.
+  // The bounding box of the pixels of 1; [0, 0, 0, 0] if there are none.
   Corners box() const;
 };
 
-// Throws UserError in the name of `where` for negative counts, and counts that do not add up to the mask's
-// pixels, of which there may be kMaxPixels.
+// Throws UserError in the name of `where` for negative counts, and for counts that do not add up to the
+// mask's pixels, at most kMaxPixels.
 void require_sound(const RunLengths& mask, const std::string& where);
 
-// From the compressed text: of each number groups of 5 bits, the lowest first, bit 5 set where more follow,
-// plus 48; bit 4 of the last is the sign; from the fourth number on, the difference to two numbers back.
-// Throws UserError in the name of `where` naming the byte that cannot be, and as require_sound.
+// Decodes compressed text. A number is groups of 5 bits, the lowest first, plus 48; bit 5 is set if more
+// follow; bit 4 of the last is the sign. From the fourth number on, it is the difference to the number two
+// before. Throws UserError in the name of `where` that names an invalid byte, and as require_sound.
 RunLengths decode_rle(std::string_view text, Index height, Index width, const std::string& where);
 
 }  // namespace tandem::datasets

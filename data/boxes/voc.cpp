@@ -42,8 +42,8 @@ std::vector<AnnotatedImage> read_annotations(const std::vector<VocList>& lists) 
   for (const VocList& list : lists) {
     for (const auto& [id, place] : list.ids) {
       const auto [known, fresh] = places.emplace(id, place);
-      require(fresh, place, "{} stands in {}, too; no image can be of two splits that are joined",
-              printable(id), known->second);
+      require(fresh, place, "{} is in {}, too; an image belongs to one of the joined splits", printable(id),
+              known->second);
       const fs::path file = list.folder / "Annotations" / (id + ".xml");
       require(files::kind_of(file) != files::Kind::absent, place, "{} has no annotation: there is no {}",
               printable(id), file.string());
@@ -120,7 +120,7 @@ class VocObjects {
 
 BoxCorpus read_voc(const fs::path& root, const std::vector<std::string>& splits, bool one_based,
                    BoxClasses classes, const std::string& key) {
-  require(!splits.empty(), key, "names no split; one is FOLDER/LIST, such as VOC2007/trainval");
+  require(!splits.empty(), key, "names no split, expected FOLDER/LIST, such as VOC2007/trainval");
   BoxCorpus corpus{.where = root.string(), .classes = {}, .images = {}, .tallies = {}};
   std::vector<VocList> lists;
   for (const std::string& split : splits) {
@@ -150,14 +150,13 @@ BoxClasses named_classes(const std::vector<std::string>& names) {
     classes.add(name, classes.count() + 1);
   }
   if (!names.empty() && means_background(names.front()))
-    throw UserError(
-        "data.class_names",
-        fmt::format("begins with \"{}\"; the background is label 0 without being listed, take it out",
-                    printable(names.front())));
+    throw UserError("data.class_names",
+                    fmt::format("begins with \"{}\"; the background is label 0 and not listed, remove it",
+                                printable(names.front())));
   return classes;
 }
 
-// So that a number is one image's whatever the split: `first` is the next that is free, and is moved on.
+// Numbers images consecutively across splits; `first`, the next free number, is advanced.
 void number_on(BoxCorpus& corpus, std::int64_t& first) {
   for (BoxImage& image : corpus.images) image.id = first++;
 }
@@ -192,21 +191,23 @@ BoxSplits open_voc(const VocOptions& own, const SetOptions& common) {
 BoxSetRegistry::Entry voc_entry() {
   using Options = VocOptions;
   return BoxSetRegistry::entry<Options>(
-      "voc", "photographs with boxes in the form of PASCAL VOC: XML files, and lists of images",
+      "voc", "photographs with boxes in PASCAL VOC format: XML files, and lists of images",
       options::Describe<Options>()
           .key("train", &Options::train,
-               "what is trained on: FOLDER/LIST, such as VOC2007/trainval, or a folder with Annotations; "
-               "several are joined")
-          .key("validation", &Options::validation, "the same for choosing; none: see validation_size")
-          .key("test", &Options::test, "the same for testing; none: see test_fraction")
+               "training split: FOLDER/LIST, such as VOC2007/trainval, or a folder with Annotations; several "
+               "are "
+               "joined")
+          .key("validation", &Options::validation, "validation split; none: see validation_size")
+          .key("test", &Options::test, "test split; none: see test_fraction")
           .key("test_fraction", &Options::test_fraction,
-               "share of the training images kept for testing, where test is empty",
+               "share of the training images kept for testing, if test is empty",
                {.min = 0.0, .max = 1.0, .open_min = true, .open_max = true})
           .key("class_names", &Options::class_names,
-               "the classes in the order of their labels, without the background; by default those of the "
-               "training objects, sorted")
+               "classes in the order of their labels, without the background; default: those of the training "
+               "objects, sorted")
           .key("one_based", &Options::one_based,
-               "the first pixel is 1 and xmax the last one inside, as in VOC's own files; false: boxes count "
+               "the first pixel is 1 and xmax is the last pixel inside, as in VOC's own files; false: boxes "
+               "count "
                "from 0 and end at xmax"),
       open_voc);
 }

@@ -21,7 +21,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
 }
 
-// Of the child of that name; nothing where there is none.
+// Text of the child of that name, if there is one.
 std::optional<std::string_view> text_below(const pugi::xml_node& node, const char* name) {
   const pugi::xml_node child = node.child(name);
   if (!child) return {};
@@ -61,7 +61,7 @@ class AnnotationReader {
     object.ymax = number(box, "ymax");
     const std::string_view difficult = text_below(node, "difficult").value_or("");
     require(difficult.empty() || difficult == "0" || difficult == "1", where_,
-            "{} has <difficult> \"{}\", which is 0 or 1", which_, shortened(printable(difficult), 40));
+            "{} has <difficult> \"{}\", expected 0 or 1", which_, shortened(printable(difficult), 40));
     object.difficult = difficult == "1";
     return object;
   }
@@ -70,13 +70,13 @@ class AnnotationReader {
     double value = 0.0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     require(error == std::errc() && end == text.data() + text.size(), where_,
-            "{} has <{}> \"{}\", which is no number", which_, name, shortened(printable(text), 40));
+            "{} has <{}> \"{}\", expected a number", which_, name, shortened(printable(text), 40));
     return value;
   }
   Index extent(const pugi::xml_node& size, const char* name) {
     const double value = number(size, name);
     require(value >= 1 && value <= static_cast<double>(kMaxPixels) && value == std::floor(value), where_,
-            "is of an image whose {} is {}, which is no number of pixels", name, value);
+            "is of an image whose {} is {}, expected a number of pixels", name, value);
     return static_cast<Index>(value);
   }
 
@@ -96,7 +96,7 @@ VocAnnotation parse_voc_annotation(std::string_view xml, const std::string& wher
     throw UserError(fmt::format("{}:{}", where, line), fmt::format("is no XML: {}", parsed.description()));
   }
   const pugi::xml_node annotation = document.child("annotation");
-  require(!annotation.empty(), where, "is no annotation of VOC: it begins with <{}>, not <annotation>",
+  require(!annotation.empty(), where, "is no VOC annotation: it begins with <{}>, expected <annotation>",
           shortened(printable(document.document_element().name()), 80));
   return AnnotationReader(where).read(annotation);
 }

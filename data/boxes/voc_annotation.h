@@ -1,4 +1,4 @@
-// One annotation file of PASCAL VOC: XML with the size of an image and the objects in it.
+// Annotation file of PASCAL VOC: XML with the size of an image and its objects.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace tandem::datasets {
 
 struct VocObject {
   std::string name;               // of its class
-  double xmin, ymin, xmax, ymax;  // as the file has them; VOC counts from 1, the last pixel included
+  double xmin, ymin, xmax, ymax;  // as in the file; VOC counts from 1, with the last pixel included
   bool difficult = false;
 };
 
@@ -20,10 +20,10 @@ struct VocAnnotation {
   std::vector<VocObject> objects;  // in the order of the file
 };
 
-// Reads annotation/size and the objects right below the annotation, of each its own name, bndbox and
-// difficult: parts and actions, which have names and boxes of their own, are not read. Coordinates may be
-// any numbers; a difficult that is missing or empty is 0. Throws UserError in the name of `where`: with the
-// line what is no XML, else naming the object what is missing or no number, and a size that is none.
+// Reads annotation/size and the objects directly below the annotation: name, bndbox and difficult. Ignores
+// parts and actions, which have their own names and boxes. Coordinates are any numbers; a missing or empty
+// difficult is 0. Throws UserError in the name of `where`: invalid XML with the line, missing or non-numeric
+// fields with the object, and invalid sizes.
 VocAnnotation parse_voc_annotation(std::string_view xml, const std::string& where);
 
 }  // namespace tandem::datasets

@@ -37,7 +37,7 @@ VocList annotated(const fs::path& folder) {
     if (entry.path().extension() == ".xml")
       (is_foreign(entry.path()) ? list.foreign : list.ids)
           .push_back({.id = entry.path().stem().string(), .place = entry.path().string()});
-  require(!list.ids.empty(), annotations.string(), "has no annotation, which end in .xml");
+  require(!list.ids.empty(), annotations.string(), "has no annotation (.xml)");
   return list;
 }
 
@@ -53,12 +53,12 @@ void read_voc_list(const fs::path& path, VocList& list) {
     if (words.empty()) return;
     const std::string_view id = words[0], flag = words.size() > 1 ? words[1] : "1";
     require(words.size() <= 2 && (flag == "1" || flag == "-1" || flag == "0"), place,
-            "\"{}\" is neither an id nor, as in a list of one class, an id and 1, -1 or 0",
+            "\"{}\" is neither an id nor, for a list of one class, an id and 1, -1 or 0",
             shortened(printable(line), 80));
     require(id.find('/') == id.npos && id.find('\0') == id.npos && id != "." && id != "..", place,
-            "\"{}\" cannot be the name of a file", shortened(printable(id), 80));
+            "\"{}\" is no valid file name", shortened(printable(id), 80));
     const auto [known, fresh] = lines.emplace(id, number);
-    require(fresh, place, "{} stands in line {}, too", printable(id), known->second);
+    require(fresh, place, "{} is in line {}, too", printable(id), known->second);
     (flag == "-1" ? list.unlisted : list.ids).push_back({.id = std::string(id), .place = place});
   });
   require(!list.ids.empty(), path.string(), "lists no image");

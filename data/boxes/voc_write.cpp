@@ -22,7 +22,7 @@ void add(pugi::xml_node to, const char* name, const std::string& text) {
   to.append_child(name).text().set(text.c_str());
 }
 
-// What is written for a corner from which a reader takes `first`.
+// Text of a corner from which a reader subtracts `first`.
 std::string coordinate(double corner, double first) {
   return fmt::format("{}", shortest_decimal(corner + first, [&](double v) { return v - first == corner; }));
 }
@@ -32,7 +32,7 @@ std::string voc_id(const BoxImage& image) {
   return is_image_file(name) ? name.stem().string() : name.string();
 }
 
-// 1, 0 or −1 of a class.
+// 1, 0 or −1 for a class in a list of one class.
 int presence(const BoxImage& image, Index label) {
   int found = -1;
   for (const BoxObject& object : image.objects)
@@ -43,7 +43,7 @@ int presence(const BoxImage& image, Index label) {
 void require_file_name(const std::string& name, const std::string& what) {
   const bool blank = name.find_first_of(" \t\r\n") != std::string::npos;
   require(!name.empty() && name.find('/') == std::string::npos && !blank, what,
-          "\"{}\" cannot stand in a list of VOC and name a file: it is empty, or has blanks or a /",
+          "\"{}\" is neither valid in a VOC list nor as a file name: it is empty, or has blanks or a /",
           shortened(printable(name), 80));
 }
 

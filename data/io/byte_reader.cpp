@@ -34,22 +34,23 @@ void ByteReader::expect_payload(std::size_t bytes) const {
     require(bytes == left, name_, "oversized: the header promises {} bytes of data, the file has {}", bytes,
             left);
   } else {
-    require(bytes <= left, name_,
-            "the header promises {} bytes of data, from a compressed file of this size at most {} are taken; "
-            "unpack it if it is sound",
-            bytes, left);
+    require(
+        bytes <= left, name_,
+        "the header promises {} bytes of data, a compressed file of this size may hold at most {}; unpack "
+        "it if it is valid",
+        bytes, left);
   }
 }
 
 void ByteReader::expect_end() {
   std::byte extra;
-  require(read_some(&extra, 1) == 0, name_,
-          "oversized: data goes on after byte {}, where the header says it ends", position_);
+  require(read_some(&extra, 1) == 0, name_, "oversized: data continues after byte {}, its end by the header",
+          position_);
 }
 
 namespace {
 
-// zlib reads plain files too, so both kinds share this class.
+// zlib also reads plain files.
 class FileReader final : public ByteReader {
  public:
   explicit FileReader(const std::filesystem::path& path) : ByteReader(path.string()) {

@@ -1,7 +1,7 @@
-// Bytes from a file, a gzip file, a member of an archive or memory, read once from front to back.
+// Sequential bytes of a file, a gzip file, an archive member or memory.
 //
-// A format's reader learns a payload's size from the header, calls `expect_payload` – which compares it with
-// what the source can still deliver – and only then allocates.
+// A format's reader takes the payload size from the header, calls `expect_payload`, which checks it against
+// the source, and only then allocates.
 #pragma once
 
 #include <cstddef>
@@ -19,12 +19,12 @@ class ByteReader {
   ByteReader(const ByteReader&) = delete;
   ByteReader& operator=(const ByteReader&) = delete;
 
-  // Exactly `bytes` bytes. Throws UserError naming the file when it ends before or is damaged.
+  // Reads exactly `bytes` bytes. Throws UserError that names the file when it ends early or is damaged.
   void read(void* to, std::size_t bytes);
-  // Throws UserError unless exactly `bytes` bytes can follow: an equality for plain sources, the
-  // compression's bound for compressed ones.
+  // Throws UserError unless `bytes` bytes can follow: exactly for plain sources, by the compression's bound
+  // otherwise.
   void expect_payload(std::size_t bytes) const;
-  // Throws UserError when anything follows. Checks the checksum of a compressed source.
+  // Throws UserError when data follows. Verifies the checksum of a compressed source.
   void expect_end();
 
   const std::string& name() const { return name_; }
@@ -35,24 +35,24 @@ class ByteReader {
   // Up to `bytes` bytes; 0 at the end.
   virtual std::size_t read_some(void* to, std::size_t bytes) = 0;
 
-  std::size_t total_ = 0;  // bytes of the whole source, or the most there can be
-  bool exact_ = true;      // whether total_ is the former
+  std::size_t total_ = 0;  // size of the source in bytes, or an upper bound
+  bool exact_ = true;      // total_ is exact
 
  private:
   std::string name_;
   std::size_t position_ = 0;
 };
 
-// A file as it is, or decompressed if it is a gzip file (decided by its content). Throws UserError when it is
-// not there.
+// Opens a file, and decompresses it if its content is gzip. Throws UserError when there is no such file.
 std::unique_ptr<ByteReader> open_file(const std::filesystem::path& path);
 // `bytes` must outlive the reader.
 std::unique_ptr<ByteReader> open_memory(std::span<const std::byte> bytes, std::string name);
 
-// The whole of a plain file; throws UserError when it cannot be read or has more than `limit` bytes.
+// Reads a plain file. Throws UserError when it cannot be read or exceeds `limit` bytes.
 std::vector<std::byte> read_file(const std::filesystem::path& path, std::size_t limit);
 
-// Lines without their ends, empty ones left out; at most 1 MiB. Empty when there is no such file.
+// Lines without their ends and without empty lines, of at most 1 MiB. Returns none when there is no such
+// file.
 std::vector<std::string> read_lines(const std::filesystem::path& path);
 
 }  // namespace tandem::datasets

@@ -1,4 +1,4 @@
-// The epochs of a source of length buckets: the plan of each, made when it is asked for.
+// Orders of batches of a source of length buckets, made per epoch on demand.
 #pragma once
 
 #include <memory>
@@ -10,10 +10,10 @@
 
 namespace tandem::datasets {
 
-// May be asked by several threads at once.
+// Thread-safe.
 class BucketEpochs {
  public:
-  using Plan = std::shared_ptr<const BucketOrder>;
+  using Order = std::shared_ptr<const BucketOrder>;
 
   BucketEpochs(std::vector<Index> lengths, BucketOptions options)
       : lengths_(std::move(lengths)), options_(options) {}
@@ -21,16 +21,16 @@ class BucketEpochs {
   const std::vector<Index>& lengths() const { return lengths_; }  // by sample
   const BucketOptions& options() const { return options_; }
 
-  // The last one asked for is kept. Throws UserError as order_buckets does.
-  Plan plan(std::uint32_t epoch) const { return numbered(epoch)->plan; }
+  // Caches the last epoch. Throws UserError as order_buckets does.
+  Order order(std::uint32_t epoch) const { return numbered(epoch)->order; }
   Index batches(std::uint32_t epoch) const;
-  // As Source has it.
+  // As Source::samples_before.
   Index samples_before(const BatchKey& key) const;
 
  private:
   struct Numbered {
     std::uint32_t epoch = 0;
-    Plan plan;
+    Order order;
     std::vector<Index> before;  // samples of the first k batches
   };
   std::shared_ptr<const Numbered> numbered(std::uint32_t epoch) const;

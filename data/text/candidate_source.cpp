@@ -8,7 +8,7 @@ namespace tandem::datasets {
 
 namespace {
 
-// As of a sample that is augmented: by epoch and number, here of the batch.
+// The key of an augmented sample, with the number of the batch.
 RandomKey key_of(const CandidateOptions& options, const BatchKey& key) {
   return {.seed = options.seed,
           .purpose = RandomPurpose::augmentation,

@@ -1,4 +1,4 @@
-// Batches of another source with the classes that a sampled softmax compares their targets with.
+// Candidate classes for a sampled softmax, added to the batches of another source.
 #pragma once
 
 #include "data/source.h"
@@ -6,13 +6,12 @@
 
 namespace tandem::datasets {
 
-// Adds to the fields of a source that has a "target" (i64, below 0 where there is none):
-//   "candidate"            i64 [samples]   one set for the whole batch, in every part of it
+// Adds fields to a source that has a "target" (i64, negative for none):
+//   "candidate"            i64 [samples]   one set for the whole batch, in each of its parts
 //   "candidate_log_count"  f32 [samples]   ln Q of each
-//   "target_log_count"     f32 as "target" ln Q of each target, 0 where there is none
-// They are drawn on the host and travel with the batch, so that a step whose work is recorded sees new ones.
-// A function of (seed, epoch, number of the undivided batch), hence the same when a batch is tried again or a
-// run goes on.
+//   "target_log_count"     f32 as "target" ln Q of each target, 0 for none
+// The host samples them and they travel with the batch, so that a recorded step sees new ones. They are a
+// function of (seed, epoch, number of the undivided batch), and thus repeat in a retry or a resumed run.
 class CandidateSource final : public Source {
  public:
   // Throws UserError as check() does.
@@ -32,7 +31,7 @@ class CandidateSource final : public Source {
   BatchLayout layout_;
 };
 
-// The three fields for targets in host memory, as the undivided batch `key` has them.
+// The three fields of the undivided batch `key`, for targets in host memory.
 std::vector<Field> candidate_fields(const CandidateOptions& options, const BatchKey& key,
                                     const Tensor& target);
 

@@ -79,7 +79,8 @@ class DescribedCodec final : public TextCodec {
 
  private:
   [[noreturn]] void fail() const {
-    throw InternalError("codec", fmt::format("{} of {} pieces is only described", name_, size_));
+    throw InternalError("codec",
+                        fmt::format("{} of {} pieces is a description without pieces", name_, size_));
   }
 
   std::string name_;
@@ -87,15 +88,15 @@ class DescribedCodec final : public TextCodec {
   bool learnt_;
 };
 
-// `tokenizer` is one's name, and the codec's.
+// Codec of a tokenizer and a vocabulary, under the tokenizer's name.
 CodecRegistry::Entry vocabulary_entry(const std::string& tokenizer) {
   return CodecRegistry::entry<VocabularyOptions>(
-      tokenizer, fmt::format("{}, the most frequent of which have a number", tokenizers().at(tokenizer).help),
+      tokenizer, fmt::format("{}, with ids for the most frequent", tokenizers().at(tokenizer).help),
       VocabularyOptions::schema(), [tokenizer](const VocabularyOptions& options, const CodecTexts& from) {
         const TokenizerPtr made = tokenizers().make(tokenizer, {});
         WordCounts counts;
         for (const std::string_view text : from.texts) count_words(made->encode(text), counts);
-        require(!counts.empty(), from.where, "the {} texts to learn have no piece (codec {})",
+        require(!counts.empty(), from.where, "the {} training texts have no piece (codec {})",
                 from.texts.size(), tokenizer);
         return std::make_shared<const VocabularyCodec>(made, Vocabulary(counts, options, from.where));
       });
@@ -104,7 +105,7 @@ CodecRegistry::Entry vocabulary_entry(const std::string& tokenizer) {
 }  // namespace
 
 const CodecRegistry& codecs() {
-  static const CodecRegistry family({.what = "codec", .help = "what the pieces of a text are"},
+  static const CodecRegistry family({.what = "codec", .help = "pieces of a text"},
                                     {vocabulary_entry("words"), vocabulary_entry("spaces"),
                                      vocabulary_entry("characters"), unigram_entry(), bpe_entry()});
   return family;

@@ -1,7 +1,7 @@
-// TextCodec: text as numbers and numbers as text, in one object that can be kept with the weights.
+// TextCodec: conversion between text and ids, in one object that is stored with the weights.
 //
-// Codecs by name: the pieces of a Tokenizer with a Vocabulary ("words", "spaces", "characters"), and pieces
-// of words that are learnt ("unigram", "bpe": data/text/sentence_pieces.h).
+// Codecs by name: a Tokenizer with a Vocabulary ("words", "spaces", "characters"), or subwords that are
+// learnt ("unigram", "bpe": data/text/sentence_pieces.h).
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@
 
 namespace tandem::datasets {
 
-// A pure function of the text; usable from several threads at once. Ids are 0 … size() - 1.
+// A pure function of the text; thread-safe. Ids are 0 … size() - 1.
 class TextCodec {
  public:
   virtual ~TextCodec() = default;
@@ -24,42 +24,40 @@ class TextCodec {
   virtual std::string name() const = 0;  // of its entry in codecs()
   virtual Index size() const = 0;
   virtual std::int32_t unknown() const = 0;
-  virtual std::int32_t begin() const = 0;  // what a decoder is given first; it may be end()
-  virtual std::int32_t end() const = 0;    // what a sequence is followed by
-  virtual bool drops_case() const = 0;     // whether what it decodes is in lower case throughout
+  virtual std::int32_t begin() const = 0;  // first input of a decoder; may equal end()
+  virtual std::int32_t end() const = 0;    // end of a sequence
+  virtual bool drops_case() const = 0;     // true if decoded text is lower case
 
-  // Without begin and end, which no text can stand for. A byte that is no UTF-8 counts as U+FFFD. An empty
-  // text has no ids.
+  // Ids without begin and end, which no text encodes to; none for an empty text. Invalid UTF-8 bytes count as
+  // U+FFFD.
   virtual EncodedText encode(std::string_view text) const = 0;
-  // Begin and end are left out wherever they stand. Throws UserError for a number that is none of its ids.
+  // Skips begin and end anywhere. Throws UserError for an unknown id.
   virtual std::string decode(std::span<const std::int32_t> ids) const = 0;
-  // What the number stands for, as the codec writes it. Throws UserError as decode does.
+  // Text of an id, as the codec writes it. Throws UserError for an unknown id.
   virtual std::string piece(std::int32_t id) const = 0;
 
-  // All that recall_codec needs. Codecs of equal descriptions are alike.
+  // Input of recall_codec. Codecs of equal descriptions are equal.
   virtual nlohmann::ordered_json description() const = 0;
 };
 
 using TextCodecPtr = std::shared_ptr<const TextCodec>;
 
-// What a codec is made from: texts to count or to learn, the training part, and whose they are, for messages.
+// Texts that a codec is built from, the training part, and their origin for messages.
 struct CodecTexts {
   std::span<const std::string_view> texts;
   std::string where;
 };
 
-// Making one throws UserError on texts without a piece, and on more pieces than the texts give.
+// Construction throws UserError on texts without a piece, and on more pieces than the texts have.
 using CodecRegistry = options::Registry<TextCodecPtr(const CodecTexts&)>;
 const CodecRegistry& codecs();
 using CodecChoice = options::Choice<codecs>;
 
-// Of a description() that was read from a file. Throws UserError in the name of `where` for one that is
-// damaged.
+// Restores a codec from its description(). Throws UserError in the name of `where` for a damaged one.
 TextCodecPtr recall_codec(const nlohmann::ordered_json& description, const std::string& where);
 
-// For sizes before anything is read: a codec of as many pieces as the chosen one may have, which has the
-// special numbers of such a one; encode, decode and piece throw InternalError. nullptr where there is no
-// bound.
+// A codec for estimates before data is read, with the largest size and the special ids of the chosen one;
+// encode, decode and piece throw InternalError. nullptr if the size is unbounded.
 TextCodecPtr described_codec(const options::Chosen& chosen);
 
 }  // namespace tandem::datasets

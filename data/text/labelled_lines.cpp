@@ -25,7 +25,7 @@ std::vector<std::string> classes_of(const std::vector<LabelledRow>& rows, const 
   std::ranges::sort(classes);
   const auto repeated = std::ranges::unique(classes);
   classes.erase(repeated.begin(), repeated.end());
-  require(classes.size() > 1, path, "has the one label \"{}\": there is nothing to tell apart",
+  require(classes.size() > 1, path, "has only the label \"{}\", expected at least two",
           printable(classes[0]));
   return classes;
 }
@@ -47,7 +47,7 @@ std::vector<LabelledText> texts_of(const std::vector<LabelledRow>& rows,
   return texts;
 }
 
-// Takes from the texts to train on. `key`: the fraction's.
+// Splits off training texts. `key`: that of the fraction.
 std::vector<LabelledText> taken_of_every_class(std::vector<LabelledText>& train, double fraction,
                                                const char* key, const std::string& path) {
   std::vector<LabelledText> taken, left;
@@ -58,19 +58,19 @@ std::vector<LabelledText> taken_of_every_class(std::vector<LabelledText>& train,
     (takes ? taken : left).push_back(text);
   }
   require(fraction == 0.0 || !taken.empty(), path,
-          "{} of {} of every class takes none of its {} texts; give a file of its own, or a larger share",
-          key, fraction, train.size());
+          "{} of {} of each class takes none of its {} texts; set a separate file, or a larger share", key,
+          fraction, train.size());
   train = std::move(left);
   return taken;
 }
 
-// A header that is not known as one is a class that comes once.
+// An unrecognised header shows as a class that occurs once.
 std::string odd_first_row(const std::vector<LabelledRow>& rows) {
   const LabelledRow& first = rows.front();
   const auto same = std::ranges::count(rows, first.label, &LabelledRow::label);
   if (same > 1 || rows.size() < 10) return "";
   return fmt::format(
-      "{}: the label \"{}\" comes in this line alone; if it is a header, name its columns by label_column "
+      "{}: the label \"{}\" occurs only in this line; if it is a header, name its columns in label_column "
       "and "
       "text_column",
       first.place, printable(first.label));
@@ -82,31 +82,31 @@ const options::Schema& LabelledLinesOptions::schema() {
   static const options::Schema schema =
       options::Describe<LabelledLinesOptions>()
           .key("train", &LabelledLinesOptions::train,
-               "texts to learn: a table (.csv; others have tabs), objects of JSON (.jsonl), or a folder with "
-               "a "
-               "folder of .txt files for each class",
+               "training texts: a table (.csv, or tab-separated), JSON objects (.jsonl), or a folder with a "
+               "subfolder "
+               "of .txt files for each class",
                {.required = true})
-          .key("test", &LabelledLinesOptions::test, "the same to test on; null: texts of the training file")
+          .key("test", &LabelledLinesOptions::test, "test texts; null: split off from the training texts")
           .key("validation", &LabelledLinesOptions::validation,
-               "the same to choose on; null: texts of the training file, or those to test on")
+               "validation texts; null: split off from the training texts, or the test texts")
           .key("test_fraction", &LabelledLinesOptions::test_fraction,
-               "share of the training texts of every class that is kept for testing, where there is no such "
+               "share of each class of the training texts kept for testing, if there is no such "
                "file",
                {.min = 0.0, .max = 1.0, .open_min = true, .open_max = true})
           .key("validation_fraction", &LabelledLinesOptions::validation_fraction,
-               "the same to choose on; 0: those to test on serve", {.min = 0.0, .max = 1.0, .open_max = true})
+               "the same for validation; 0: use the test texts", {.min = 0.0, .max = 1.0, .open_max = true})
           .key("label_column", &LabelledLinesOptions::label_column,
-               "the column or key of labels; null: one of the usual names, such as label")
+               "column or key of labels; null: one of the usual names, such as label")
           .key("text_column", &LabelledLinesOptions::text_column,
-               "the column or key of texts; null: one of the usual names, such as text")
-          .key("max_line", &LabelledLinesOptions::max_line, "bytes that a line may have", {.min = 1});
+               "column or key of texts; null: one of the usual names, such as text")
+          .key("max_line", &LabelledLinesOptions::max_line, "largest length of a line in bytes", {.min = 1});
   return schema;
 }
 
 LabelledCorpus read_labelled_lines(const LabelledLinesOptions& files, const LabelledCorpusOptions& options) {
   options::require_sound("labelled_lines", LabelledLinesOptions::schema(), &files);
   const LabelledColumns columns{files.label_column, files.text_column, files.max_line};
-  // The rows outlive what points at their texts.
+  // Outlive the views of their texts.
   const LabelledRows train = read_labelled_rows(files.train, columns);
   LabelledRows test, validation;
   if (files.test) test = read_labelled_rows(*files.test, columns);
@@ -129,7 +129,7 @@ LabelledCorpus read_labelled_lines(const LabelledLinesOptions& files, const Labe
 
 LabelledCorpusRegistry::Entry labelled_lines_entry() {
   return LabelledCorpusRegistry::entry<LabelledLinesOptions>(
-      "labelled_lines", "texts with a label each: tables, objects of JSON, or a folder for each class",
+      "labelled_lines", "labelled texts: tables, JSON objects, or a folder for each class",
       LabelledLinesOptions::schema(),
       [](const LabelledLinesOptions& files, const LabelledCorpusOptions& options) {
         return read_labelled_lines(files, options);

@@ -39,7 +39,7 @@ bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n") 
 
 std::string at_line(const std::string& path, Index line) { return fmt::format("{}:{}", path, line); }
 
-// The column that is looked for; of the usual names the first that there is.
+// Index of the given column, or of the first usual name.
 std::optional<std::size_t> column_of(const std::vector<std::string>& names,
                                      const std::optional<std::string>& given,
                                      std::span<const std::string_view> usual) {
@@ -57,12 +57,12 @@ std::optional<std::size_t> column_of(const std::vector<std::string>& names,
 
 void add(LabelledRows& to, std::string label, std::string text, std::string place) {
   require(!is_blank(label), place, "has no label");
-  require(!is_blank(text), place, "has no text behind the label \"{}\"; complete the line or take it out",
+  require(!is_blank(text), place, "has no text after the label \"{}\"; complete or remove the line",
           printable(label));
   to.rows.push_back({std::move(label), std::move(text), std::move(place)});
 }
 
-// Rows of fields, with a header or without.
+// Rows of fields, with or without a header.
 class Table {
  public:
   Table(const std::string& path, const LabelledColumns& columns, std::string_view separated)
@@ -70,14 +70,14 @@ class Table {
 
   void row(std::vector<std::string> fields, Index line) {
     const std::string place = at_line(path_, line);
-    require(fields.size() > 1, place, "has no {}: one stands between a label and a text", separated_);
+    require(fields.size() > 1, place, "has no {}, expected one between a label and a text", separated_);
     if (width_ == 0 && begin(fields, place)) return;
     require(fields.size() == width_, place,
             "has {} columns, the first line has {}; columns are separated by {}", fields.size(), width_,
             separated_);
     for (const std::string& field : fields)
       require(static_cast<Index>(field.size()) <= columns_.max_line, place,
-              "a text of {} bytes, at most {} are taken (max_line)", field.size(), columns_.max_line);
+              "a text of {} bytes, at most {} are allowed (max_line)", field.size(), columns_.max_line);
     add(read_, std::move(fields[label_]), std::move(fields[text_]), place);
   }
   LabelledRows take() {
@@ -86,7 +86,7 @@ class Table {
   }
 
  private:
-  // Of the first row: whether it is a header.
+  // True if the first row is a header.
   bool begin(const std::vector<std::string>& fields, const std::string& place) {
     const auto label = column_of(fields, columns_.label, kLabelNames),
                text = column_of(fields, columns_.text, kTextNames);
@@ -100,8 +100,8 @@ class Table {
             "is no header with the columns \"{}\" and \"{}\" (label_column, text_column); it has {}",
             columns_.label.value_or("label"), columns_.text.value_or("text"), fmt::join(fields, ", "));
     require(fields.size() == 2, place,
-            "has {} columns and names none of them as label and text; without a header a line is a label, a "
-            "{}, and a text, with one name the columns by label_column and text_column",
+            "has {} columns and names none of them as label and text; without a header, a line is a label, a "
+            "{}, and a text; with a header, name the columns in label_column and text_column",
             fields.size(), separated_);
     return false;
   }
@@ -128,7 +128,7 @@ LabelledRows read_lines(const std::string& path, const LabelledColumns& columns)
   Table table(path, columns, "tab");
   Index number = 0;
   for (const std::string_view line : lines_of(contents, path, columns.max_line)) {
-    require(!is_blank(line), at_line(path, ++number), "is empty, so it has no tab: take the line out");
+    require(!is_blank(line), at_line(path, ++number), "is empty; remove the line");
     table.row(fields_of(line), number);
   }
   return table.take();
@@ -146,13 +146,13 @@ LabelledRows read_csv(const std::string& path, const LabelledColumns& columns) {
   return table.take();
 }
 
-// A label may be a number or true and false, too.
+// Labels may also be integers or booleans.
 std::string text_in(const nlohmann::json& object, const std::optional<std::string>& given,
                     std::span<const std::string_view> usual, const char* what, const std::string& place) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : object.items()) keys.push_back(key);
   const auto column = column_of(keys, given, usual);
-  require(column.has_value(), place, "has no \"{0}\"; its keys are {1}: name one by {2}_column",
+  require(column.has_value(), place, "has no \"{0}\"; its keys are {1}: name one in {2}_column",
           given.value_or(what), printable(fmt::format("{}", fmt::join(keys, ", "))), what);
   const auto& value = object.at(keys[*column]);
   if (value.is_string()) return value.get<std::string>();
@@ -169,8 +169,7 @@ LabelledRows read_objects(const std::string& path, const LabelledColumns& column
     const std::string place = at_line(path, ++number);
     if (is_blank(line)) continue;
     const auto object = files::parse_json<nlohmann::json>(std::string(line), place, "the line", kOfLine);
-    require(object.is_object(), place,
-            "is no object of JSON: each line is one, {{\"label\": …, \"text\": …}}");
+    require(object.is_object(), place, "is no JSON object; each line is one, {{\"label\": …, \"text\": …}}");
     add(read, text_in(object, columns.label, kLabelNames, "label", place),
         text_in(object, columns.text, kTextNames, "text", place), place);
   }
@@ -202,11 +201,11 @@ LabelledRows read_folder(const std::string& path, const LabelledColumns& columns
       add(read, of_class.path().filename().string(), text, file);
     }
   }
-  require(!read.rows.empty(), path, "has no text: a folder for each class with .txt files in it is needed");
+  require(!read.rows.empty(), path, "has no text, expected a folder of .txt files for each class");
   if (others > 0)
-    read.notes.push_back(fmt::format(
-        "{}: {} entries are left out, for they are hidden, or not a .txt file in the folder of a class", path,
-        others));
+    read.notes.push_back(
+        fmt::format("{}: {} entries are ignored: they are hidden, or no .txt file in the folder of a class",
+                    path, others));
   return read;
 }
 

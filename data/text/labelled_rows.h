@@ -1,4 +1,4 @@
-// Texts with a label each, as files and folders of one's own have them.
+// Reader of labelled texts from the user's files and folders.
 #pragma once
 
 #include <optional>
@@ -11,26 +11,24 @@ namespace tandem::datasets {
 
 struct LabelledRow {
   std::string label, text;
-  std::string place;  // of messages: "train.tsv:3", "reviews/good/1.txt"
+  std::string place;  // for messages: "train.tsv:3", "reviews/good/1.txt"
 };
 
 struct LabelledRows {
   std::vector<LabelledRow> rows;
-  std::vector<std::string> notes;  // what a user should be told
+  std::vector<std::string> notes;  // hints for the user
 };
 
 struct LabelledColumns {
-  std::optional<std::string> label{},
-      text{};                       // by their names; absent: what labels and texts are usually called
-  Index max_line = Index{1} << 20;  // bytes of a line
+  std::optional<std::string> label{}, text{};  // names; absent: the usual names of labels and texts
+  Index max_line = Index{1} << 20;             // in bytes
 };
 
-// Of a folder, each subfolder is a class and every .txt file in it, hidden ones left out, a text; of a file
-// whose name ends in .jsonl or .ndjson, each line is an object; in .csv, each row has its fields between
-// commas; of any other one each line is a label, a tab, and a text. A first row that names a column of labels
-// and one of texts is a header, by which columns are found; without one there are two columns, the label
-// first. Throws UserError naming file and line for what is missing, empty, too long, no UTF-8, or not of this
-// form.
+// Reads a folder (each subfolder is a class, each .txt file in it that is not hidden a text), .jsonl or
+// .ndjson (each line is an object), .csv, or any other file (each line is a label, a tab, and a text). A
+// first row with a label and a text column is a header that names the columns; without it there are two
+// columns, the label first. Throws UserError that names file and line for missing, empty, too long, non-UTF-8
+// or malformed input.
 LabelledRows read_labelled_rows(const std::string& path, const LabelledColumns& columns);
 
 }  // namespace tandem::datasets

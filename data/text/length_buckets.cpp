@@ -13,8 +13,8 @@ namespace tandem::datasets {
 namespace {
 
 constexpr const char* kWhere = "length_buckets";
-constexpr std::uint32_t kBatchCall = 2;  // of the random key; 0 is permutation's
-constexpr Index kMultiple = 8;           // of samples, where batches are cut by tokens
+constexpr std::uint32_t kBatchCall = 2;  // of the random key; 0 is that of permutation()
+constexpr Index kMultiple = 8;           // of the number of samples, if batches are limited by tokens
 
 void check(std::span<const Index> lengths, const BucketOptions& options) {
   require((options.sentences > 0) != (options.tokens > 0) && options.sentences >= 0 && options.tokens >= 0,
@@ -28,13 +28,13 @@ void check(std::span<const Index> lengths, const BucketOptions& options) {
     require(lengths[i] >= 0, kWhere, "sample {} has a length of {}", i, lengths[i]);
     require(
         options.tokens == 0 || padded_length(lengths[i], options.grid) <= options.tokens, kWhere,
-        "sample {} has {} tokens, {} with padding, a batch at most {}; leave it out, cut it, or take larger "
+        "sample {} has {} tokens, {} with padding, a batch at most {}; leave it out, cut it, or set larger "
         "batches",
         i, lengths[i], padded_length(lengths[i], options.grid), options.tokens);
   }
 }
 
-// Samples of a shard: those of so many batches, of mean length where batches are cut by tokens.
+// Samples of a shard: those of `shard` batches, or of batches of mean length if limited by tokens.
 Index shard_size(std::span<const Index> lengths, const BucketOptions& options) {
   if (options.sentences > 0) return options.shard * options.sentences;
   Index padded = 0;
@@ -42,7 +42,7 @@ Index shard_size(std::span<const Index> lengths, const BucketOptions& options) {
   return std::max<Index>(options.shard * options.tokens * static_cast<Index>(lengths.size()) / padded, 1);
 }
 
-// How many of `left`, sorted by length, make the next batch.
+// Number of samples of the next batch, from the front of `left`, which is sorted by length.
 Index next_count(std::span<const std::uint32_t> left, std::span<const Index> lengths,
                  const BucketOptions& options) {
   const auto size = static_cast<Index>(left.size());
@@ -81,32 +81,32 @@ std::span<const std::uint32_t> BucketOrder::samples(Index batch) const {
 BucketOrder order_buckets(std::span<const Index> lengths, const BucketOptions& options, std::uint32_t epoch) {
   check(lengths, options);
   const auto size = static_cast<Index>(lengths.size());
-  BucketOrder plan;
+  BucketOrder buckets;
   if (options.shuffle) {
-    plan.order = permutation(size, options.seed, epoch);
+    buckets.order = permutation(size, options.seed, epoch);
   } else {
-    plan.order.resize(lengths.size());
-    std::iota(plan.order.begin(), plan.order.end(), 0U);
+    buckets.order.resize(lengths.size());
+    std::iota(buckets.order.begin(), buckets.order.end(), 0U);
   }
   const Index shard = options.shuffle ? shard_size(lengths, options) : size;
   for (Index first = 0; first < size; first += shard) {
-    const auto part = std::span(plan.order)
+    const auto part = std::span(buckets.order)
                           .subspan(static_cast<std::size_t>(first),
                                    static_cast<std::size_t>(std::min(shard, size - first)));
     std::ranges::stable_sort(part, {}, [&](std::uint32_t sample) { return lengths[sample]; });
-    cut(part, first, lengths, options, plan.batches);
+    cut(part, first, lengths, options, buckets.batches);
   }
   if (options.shuffle) {
     RandomStream random(
         {.seed = options.seed, .purpose = RandomPurpose::shuffle, .call = kBatchCall, .step = epoch});
-    for (std::size_t i = plan.batches.size(); i > 1; --i)
-      std::swap(plan.batches[i - 1], plan.batches[random.below(static_cast<std::uint32_t>(i))]);
+    for (std::size_t i = buckets.batches.size(); i > 1; --i)
+      std::swap(buckets.batches[i - 1], buckets.batches[random.below(static_cast<std::uint32_t>(i))]);
   }
   Index real = 0, padded = 0;
   for (const Index length : lengths) real += length;
-  for (const BucketOrder::Batch& batch : plan.batches) padded += batch.count * batch.length;
-  plan.real_share = static_cast<double>(real) / static_cast<double>(padded);
-  return plan;
+  for (const BucketOrder::Batch& batch : buckets.batches) padded += batch.count * batch.length;
+  buckets.real_share = static_cast<double>(real) / static_cast<double>(padded);
+  return buckets;
 }
 
 Index most_in_a_batch(std::span<const Index> lengths, const BucketOptions& options) {

@@ -31,7 +31,7 @@ Index LogUniform::draw(RandomStream& random) const {
 void check(const CandidateOptions& options) {
   require(options.samples > 0, "sampled_softmax", "{} samples, expected at least 1", options.samples);
   require(!options.unique || options.samples <= options.classes, "sampled_softmax",
-          "{} different samples cannot be drawn from {} classes; draw fewer, or let them repeat (unique: "
+          "{} distinct samples cannot be drawn from {} classes; draw fewer, or let them repeat (unique: "
           "false)",
           options.samples, options.classes);
 }

@@ -1,6 +1,5 @@
-// Classes drawn in place of all others, for the sampled softmax (Jean, Cho, Memisevic and Bengio 2015), as
-// TensorFlow's log_uniform_candidate_sampler draws them: by their number, which counts from the most frequent
-// class down.
+// Log-uniform sampling of candidate classes for the sampled softmax (Jean, Cho, Memisevic and Bengio 2015),
+// as in TensorFlow's log_uniform_candidate_sampler. Classes are numbered from the most frequent down.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +11,7 @@
 
 namespace tandem::datasets {
 
-// P(k) = ln((k+2)/(k+1)) / ln(classes+1), about what the words of a text follow (Zipf).
+// P(k) = ln((k+2)/(k+1)) / ln(classes+1), close to the distribution of words in text (Zipf).
 class LogUniform {
  public:
   // Throws UserError on less than one class.
@@ -20,7 +19,7 @@ class LogUniform {
 
   Index classes() const { return classes_; }
   double probability(Index k) const;
-  // Of all classes below k; k in [0, classes].
+  // Sum over classes below k; k in [0, classes].
   double probability_below(Index k) const;
   // ⌊(classes+1)^u⌋ - 1 for a uniform u of 53 bits: two words of the stream.
   Index draw(RandomStream& random) const;
@@ -32,24 +31,24 @@ class LogUniform {
 
 struct CandidateOptions {
   Index classes = 0;
-  Index samples = 0;   // drawn for a batch
-  bool unique = true;  // a class that was drawn before is drawn again
+  Index samples = 0;   // per batch
+  bool unique = true;  // repeated classes are drawn again
   std::uint64_t seed = 0;
 };
 
 struct Candidates {
   std::vector<std::int64_t> ids;  // in the order of the draw
-  std::int64_t tries = 0;         // draws, with those of classes that were there before
+  std::int64_t tries = 0;         // draws, including repeated classes
 };
 
-// Throws UserError on less than one sample, or more different ones than there are classes.
+// Throws UserError on less than one sample, or more distinct ones than classes.
 void check(const CandidateOptions& options);
 
 // A pure function of the options and the key.
 Candidates draw_candidates(const CandidateOptions& options, const RandomKey& key);
 
-// ln Q(k), how often class k is expected among the candidates: S·P(k), or where none is there twice
-// 1 - (1-P(k))^tries, for the tries that it took. 0 for k below 0, which stands for no class.
+// ln Q(k), where Q(k) is the expected count of class k among the candidates: S·P(k) or, without repetition, 1
+// - (1-P(k))^tries. 0 for negative k, which is no class.
 std::vector<float> log_counts(const CandidateOptions& options, std::int64_t tries,
                               std::span<const std::int64_t> ids);
 

@@ -1,4 +1,4 @@
-// Numbers of words in the smallest integers that hold them: a text of characters takes a byte for each.
+// Ids of words in the smallest integers that hold them, such as one byte per character.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace tandem::datasets {
 class PackedIds {
  public:
   PackedIds() = default;  // below 256
-  // Below `size`, that of a vocabulary.
+  // For ids below `size`, that of a vocabulary.
   explicit PackedIds(Index size);
   explicit PackedIds(std::span<const std::int32_t> ids);
 

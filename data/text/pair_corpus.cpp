@@ -39,7 +39,7 @@ std::vector<std::string_view> targets_of(const std::vector<TextPair>& pairs) {
 
 PairCodecs make_codecs(const PairTexts& texts, const PairOptions& options) {
   require(options.codec.has_value() != (options.source_codec && options.target_codec), "pair_corpus",
-          "no codec is named: take `codec` for both sides, or `source_codec` and `target_codec`");
+          "no codec is named; set `codec` for both sides, or `source_codec` and `target_codec`");
   std::vector<std::string_view> sources = sources_of(texts.train), targets = targets_of(texts.train);
   if (options.codec) {
     sources.insert(sources.end(), targets.begin(), targets.end());
@@ -136,13 +136,13 @@ const options::Schema& PairOptions::schema() {
   static const options::Schema schema =
       options::Describe<PairOptions>()
           .key("codec", &PairOptions::codec,
-               "what the pieces of both sides are, which then share their numbers; null: two codecs, or the "
-               "corpus's own")
-          .key("source_codec", &PairOptions::source_codec, "what the pieces of the source are")
-          .key("target_codec", &PairOptions::target_codec, "what the pieces of the target are")
+               "codec of both sides, which then share their ids; null: two codecs, or the corpus's own")
+          .key("source_codec", &PairOptions::source_codec, "codec of the source")
+          .key("target_codec", &PairOptions::target_codec, "codec of the target")
           .key("max_length", &PairOptions::max_length,
-               "pieces of a side; training pairs that have more are left out", {.min = 1, .max = kMaxPieces})
-          .rule("codec", "is for both sides: name neither source_codec nor target_codec beside it",
+               "largest number of pieces of a side; longer training pairs are left out",
+               {.min = 1, .max = kMaxPieces})
+          .rule("codec", "is for both sides; remove source_codec and target_codec",
                 [](const PairOptions& o) { return !o.codec || (!o.source_codec && !o.target_codec); })
           .rule(
               "source_codec", "and target_codec come together, unless `codec` is for both sides",
@@ -164,7 +164,7 @@ PairCorpus make_pair_corpus(const PairTexts& texts, const PairOptions& options, 
   corpus.test = encoder.evaluated(texts.test);
   require(
       corpus.train.size() > 0, texts.where,
-      "of {} training pairs none remains: {} have more than {} pieces on a side (max_length), the others a "
+      "none of {} training pairs remains: {} have more than {} pieces on a side (max_length), the others a "
       "side without a piece",
       targets_of(texts.train).size(), encoder.left_out(), options.max_length);
   std::ranges::copy(encoder.notes(), std::back_inserter(corpus.notes));

@@ -1,5 +1,5 @@
-// Pair corpora: texts with what they become – sentences and their translations, words and how they are
-// pronounced – as numbers, for training, choosing and the final test.
+// Pair corpora: pairs of texts, such as sentences and translations or words and pronunciations, encoded for
+// training, validation and test.
 #pragma once
 
 #include <string>
@@ -13,26 +13,26 @@ namespace tandem::datasets {
 
 struct TextPair {
   std::string source;
-  // One or more that are right. Each is an example for training; of an evaluated pair the first is the
-  // target, and all are references.
+  // One or more correct targets. Training uses each as an example; evaluation uses the first as target and
+  // all as references.
   std::vector<std::string> targets;
 };
 
-// What a corpus has read. Validation and test may be empty.
+// Raw texts of a corpus. Validation and test may be empty.
 struct PairTexts {
   std::vector<TextPair> train, validation, test;
   std::string where;               // for messages: a file, a folder
-  std::vector<std::string> notes;  // what a user should be told
+  std::vector<std::string> notes;  // hints for the user
 };
 
-// ---- As numbers
+// ---- As ids
 
 struct EncodedPairs {
-  // Sequence after sequence, without begin and end; where each begins, and the end of the last.
+  // Concatenated sequences without begin and end; `begins` are their offsets and the end of the last.
   std::vector<std::int32_t> source_ids, target_ids;
   std::vector<Index> source_begins{0}, target_begins{0};
-  Index unknown_source = 0, unknown_target = 0;  // pieces that have no number
-  // Of evaluated pairs, by pair; empty for training.
+  Index unknown_source = 0, unknown_target = 0;  // pieces without an id
+  // By pair, for evaluation; empty for training.
   std::vector<std::string> sources;
   std::vector<std::vector<std::string>> references;
 
@@ -45,30 +45,29 @@ struct EncodedPairs {
 };
 
 struct PairCodecs {
-  TextCodecPtr source, target;  // the same object where both sides share their numbers
+  TextCodecPtr source, target;  // the same object if both sides share their ids
   bool shared() const { return source == target; }
 };
 
 struct PairCorpus {
   PairCodecs codecs;
   EncodedPairs train, validation, test;
-  std::vector<std::string> notes;  // what a user should be told
+  std::vector<std::string> notes;  // hints for the user
 };
 
-// What every corpus is told. Where no codec is named, the corpus has its own (pair_registry.h).
+// Options of all pair corpora. Without a codec, a corpus uses its own (pair_registry.h).
 struct PairOptions {
-  std::optional<CodecChoice> codec{};  // one for both sides
+  std::optional<CodecChoice> codec{};  // for both sides
   std::optional<CodecChoice> source_codec{}, target_codec{};
-  // Pieces, without begin and end. A training pair of which either side has more, or none, is left out and
-  // counted in the notes. Evaluated pairs are all kept, so that figures are of the same texts whatever the
-  // codec.
+  // Largest number of pieces of a side, without begin and end. Training pairs with a longer or empty side are
+  // left out and counted in the notes. Evaluation keeps all pairs, so that metrics are of the same texts for
+  // all codecs.
   Index max_length = 100;
   static const options::Schema& schema();
 };
 
-// `codec`, or `source_codec` and `target_codec`, must be named unless `known` ones are given, which are then
-// used as they are. Throws UserError in the name of texts.where when no training pair remains, and what
-// codecs throw.
+// Encodes a corpus with `known` codecs, or with those named in the options, one of which must be given.
+// Throws UserError in the name of texts.where when no training pair remains, and as codecs do.
 PairCorpus make_pair_corpus(const PairTexts& texts, const PairOptions& options, const PairCodecs& known = {});
 
 }  // namespace tandem::datasets

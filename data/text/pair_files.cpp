@@ -29,10 +29,10 @@ std::vector<TextPair> read_table(const std::string& path, Index max_line) {
       if (end != std::string_view::npos) line.remove_prefix(end + 1);
     }
     require(columns.size() >= 2, place(path, pairs.size()),
-            "has one column; a source and what it becomes are two, with a tab between them");
+            "has one column, expected a source and a target with a tab between them");
     for (std::size_t i = 0; i < columns.size(); ++i)
       require(!blank(columns[i]), place(path, pairs.size()),
-              "column {} of {} is empty; complete the line or take it out", i + 1, columns.size());
+              "column {} of {} is empty; complete or remove the line", i + 1, columns.size());
     pairs.push_back({std::move(columns[0]), {columns.begin() + 1, columns.end()}});
   }
   return pairs;
@@ -49,7 +49,7 @@ std::vector<TextPair> read_two(const std::string& source, const std::string& tar
   std::vector<TextPair> pairs;
   for (std::size_t i = 0; i < from.size(); ++i) {
     require(!blank(from[i]) && !blank(to[i]), place(blank(from[i]) ? source : target, i),
-            "is empty; complete the pair or take the line out of both files");
+            "is empty; complete the pair or remove the line from both files");
     pairs.push_back({std::string(from[i]), {std::string(to[i])}});
   }
   return pairs;
@@ -65,11 +65,12 @@ const options::Schema& PairPaths::schema() {
   static const options::Schema schema =
       options::Describe<PairPaths>()
           .key("table", &PairPaths::table,
-               "file of pairs, a line each: source, tab, target, perhaps more tabs and targets that are "
+               "file of pairs, one per line: source, tab, target, and optionally more tabs and targets that "
+               "are "
                "right as "
                "well")
-          .key("source", &PairPaths::source, "file of sources, a line each")
-          .key("target", &PairPaths::target, "file of targets, a line each, in the order of the sources")
+          .key("source", &PairPaths::source, "file of sources, one per line")
+          .key("target", &PairPaths::target, "file of targets, one per line, in the order of the sources")
           .rule("table", "or source and target must be given, not both",
                 [](const PairPaths& o) {
                   return o.table ? !o.source && !o.target : o.source.has_value() && o.target.has_value();
@@ -81,17 +82,17 @@ const options::Schema& PairPaths::schema() {
 const options::Schema& PairFileOptions::schema() {
   static const options::Schema schema =
       options::Describe<PairFileOptions>()
-          .key("train", &PairFileOptions::train, "files of pairs to learn", {.required = true})
+          .key("train", &PairFileOptions::train, "files of training pairs", {.required = true})
           .key("validation", &PairFileOptions::validation,
-               "files of pairs to choose on; null: pairs of the training files")
-          .key("test", &PairFileOptions::test, "files of pairs to test on; null: pairs of the training files")
+               "files of validation pairs; null: split off from the training pairs")
+          .key("test", &PairFileOptions::test, "files of test pairs; null: split off from the training pairs")
           .key("validation_fraction", &PairFileOptions::validation_fraction,
-               "share of the training pairs, before those for testing, where there are no such files",
+               "share of the training pairs, before the test pairs, if there are no such files",
                {.min = 0.0, .max = 1.0, .open_max = true})
           .key("test_fraction", &PairFileOptions::test_fraction,
-               "share of the training pairs, the last ones, where there are no such files",
+               "share of the training pairs, the last ones, if there are no such files",
                {.min = 0.0, .max = 1.0, .open_max = true})
-          .key("max_line", &PairFileOptions::max_line, "bytes that a line may have", {.min = 1});
+          .key("max_line", &PairFileOptions::max_line, "largest length of a line in bytes", {.min = 1});
   return schema;
 }
 
@@ -112,7 +113,7 @@ PairTexts read_pair_files(const PairFileOptions& options) {
 
 PairCorpusRegistry::Entry pair_files_entry() {
   return PairCorpusRegistry::entry<PairFileOptions>(
-      "text_pairs", "pairs of lines from files: sources and what they become", PairFileOptions::schema(),
+      "text_pairs", "pairs of lines from files: sources and targets", PairFileOptions::schema(),
       [](const PairFileOptions& options) { return read_pair_files(options); });
 }
 

@@ -1,4 +1,4 @@
-// Pairs from files of the user's: two files whose lines belong together, or one with columns.
+// Pairs from the user's files: two files of corresponding lines, or one with columns.
 #pragma once
 
 #include "data/text/pair_corpus.h"
@@ -8,26 +8,26 @@ namespace tandem::datasets {
 
 // `table`, or `source` and `target`.
 struct PairPaths {
-  // Columns between tabs: the source, what it becomes, and perhaps more that is right as well.
+  // Tab-separated columns: the source, the target, and optionally more correct targets.
   std::optional<std::string> table{};
-  std::optional<std::string> source{}, target{};  // line i of one belongs to line i of the other
+  std::optional<std::string> source{}, target{};  // lines of equal number correspond
   static const options::Schema& schema();
 };
 
 struct PairFileOptions {
   PairPaths train;
   std::optional<PairPaths> validation{}, test{};
-  // Where there are no such files: the share of the training pairs that is set aside, at their end, in one
-  // piece, those for testing last. 0: none.
+  // Shares of the training pairs, if there are no such files: contiguous, at the end, test pairs last. 0:
+  // none.
   double validation_fraction = 0.05, test_fraction = 0.05;
-  Index max_line = Index{1} << 20;  // bytes
+  Index max_line = Index{1} << 20;  // in bytes
 
   static const options::Schema& schema();
 };
 
-// Lines end with "\n" or "\r\n"; a byte order mark is no text. Throws UserError naming the file when it is
-// missing, too large or empty, or two files have different numbers of lines; with the line, too, where one is
-// too long, no UTF-8, or lacks a side; and when a share leaves a part without a pair.
+// Lines end with "\n" or "\r\n"; a byte order mark is skipped. Throws UserError that names the file when it
+// is missing, too large or empty, or two files differ in their number of lines; with the line, when one is
+// too long, no UTF-8, or lacks a side; and when a share leaves a part empty.
 PairTexts read_pair_files(const PairFileOptions& options);
 PairCorpusRegistry::Entry pair_files_entry();
 

@@ -9,7 +9,7 @@ namespace tandem::datasets {
 
 namespace {
 
-// By pair: the longer side, that of the target with its end.
+// By pair: the longer side; a target counts with its end.
 std::vector<Index> lengths_of(const EncodedPairs& pairs) {
   std::vector<Index> lengths;
   for (Index i = 0; i < pairs.size(); ++i)
@@ -17,7 +17,7 @@ std::vector<Index> lengths_of(const EncodedPairs& pairs) {
   return lengths;
 }
 
-// Puts a sequence into column `column` of [steps,columns], from step `from` on.
+// Writes a sequence into column `column` of [steps,columns], from step `from` on.
 void put(std::span<const std::int32_t> ids, std::int64_t* field, Index columns, Index column, Index from) {
   for (std::size_t t = 0; t < ids.size(); ++t)
     field[(static_cast<Index>(t) + from) * columns + column] = ids[t];
@@ -63,11 +63,11 @@ std::array<Index, 2> PairSource::steps_of(std::span<const std::uint32_t> samples
 }
 
 double PairSource::real_share(std::uint32_t epoch) const {
-  const BucketEpochs::Plan plan = this->plan(epoch);
+  const BucketEpochs::Order order = this->order(epoch);
   Index padded = 0;
-  for (std::size_t k = 0; k < plan->batches.size(); ++k) {
-    const auto [source, target] = steps_of(plan->samples(static_cast<Index>(k)));
-    padded += plan->batches[k].count * (source + target);
+  for (std::size_t k = 0; k < order->batches.size(); ++k) {
+    const auto [source, target] = steps_of(order->samples(static_cast<Index>(k)));
+    padded += order->batches[k].count * (source + target);
   }
   const auto real =
       static_cast<Index>(pairs_->source_ids.size() + pairs_->target_ids.size()) + pairs_->size();
@@ -75,8 +75,8 @@ double PairSource::real_share(std::uint32_t epoch) const {
 }
 
 void PairSource::fill(const BatchKey& key, bool, BatchBuffer& buffer) const {
-  const BucketEpochs::Plan plan = this->plan(key.epoch);
-  const std::span<const std::uint32_t> whole = plan->samples(undivided(key).number);
+  const BucketEpochs::Order order = this->order(key.epoch);
+  const std::span<const std::uint32_t> whole = order->samples(undivided(key).number);
   const Range part = division().samples(key.number, static_cast<Index>(whole.size()));
   const std::span<const std::uint32_t> samples = whole.subspan(part.first, part.count());
   const auto count = static_cast<Index>(samples.size());

@@ -1,10 +1,13 @@
 // Batches of pairs of sequences of varying length, by length buckets.
 //
-// Fields, time-major: "source" i64 [S,N], padded with 0; "source_length" i64 [N]; "target_in" i64 [T,N],
-// begin and the target, padded with 0; "target" i64 [T,N], the target and end, padded with kNoTarget
-// (stream_source.h); "target_length" i64 [N], of either, so one more than the target's; "pair" i64 [N], the
-// number of each in EncodedPairs, on from `first_pair`. S and T are the longest of the batch, padded to the
-// grid. Batch::samples is N; Batch::weight counts the targets, end included.
+// Fields, time-major:
+// - "source": i64 [S,N], padded with 0; "source_length": i64 [N]
+// - "target_in": i64 [T,N], begin and the target, padded with 0
+// - "target": i64 [T,N], the target and end, padded with kNoTarget (stream_source.h)
+// - "target_length": i64 [N], of either, one more than the target's
+// - "pair": i64 [N], numbers in EncodedPairs plus `first_pair`
+// S and T are the longest of the batch, padded to the grid. Batch::samples is N; Batch::weight counts the
+// targets, end included.
 #pragma once
 
 #include <array>
@@ -20,13 +23,13 @@ class PairSource final : public Source {
  public:
   using Pairs = std::shared_ptr<const EncodedPairs>;
 
-  // What is in `target_in` and `target` besides the texts.
+  // Special ids in `target_in` and `target`.
   struct Marks {
     std::int32_t begin = 0, end = 0;
   };
 
-  // Batches are planned by the longer side of a pair, that of the target with its end. Throws UserError as
-  // order_buckets does, and when there are no such parts.
+  // Buckets use the longer side of a pair; a target counts with its end. Throws UserError as order_buckets
+  // does, and for an invalid division.
   PairSource(Pairs pairs, Marks marks, BucketOptions options, Device device = {}, Index first_pair = 0,
              const ShardSpec& division = {});
 
@@ -38,9 +41,9 @@ class PairSource final : public Source {
   void fill(const BatchKey& key, bool parallel, BatchBuffer& buffer) const override;
   Device device() const override { return device_; }
 
-  // Of an epoch, undivided.
-  BucketEpochs::Plan plan(std::uint32_t epoch) const { return epochs_.plan(epoch); }
-  // Of an epoch's source and target fields, undivided: the share that is no padding.
+  // Undivided.
+  BucketEpochs::Order order(std::uint32_t epoch) const { return epochs_.order(epoch); }
+  // Share of an epoch's undivided source and target fields that is no padding.
   double real_share(std::uint32_t epoch) const;
 
  private:

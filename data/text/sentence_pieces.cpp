@@ -16,10 +16,10 @@ namespace tandem::datasets {
 namespace {
 
 constexpr std::int32_t kPieceUnknown = 0;
-constexpr Index kMaxTextBytes = Index{1} << 20;  // of a text to learn; the library leaves out longer ones
+constexpr Index kMaxTextBytes = Index{1} << 20;  // of a training text; the library ignores longer ones
 constexpr std::size_t kMaxModelBytes = std::size_t{1} << 30;
 
-// The library's words for what went wrong, without the place in its sources.
+// The library's message, without the place in its sources.
 std::string reason(const sentencepiece::util::Status& status) {
   const std::string text = status.error_message();
   const std::size_t place = text.find("] ");
@@ -44,7 +44,7 @@ class SentencePieceCodec final : public TextCodec {
   std::int32_t unknown() const override { return kPieceUnknown; }
   std::int32_t begin() const override { return kPieceBegin; }
   std::int32_t end() const override { return kPieceEnd; }
-  // The model's rules of normalisation are in its own format; what they do to a letter shows.
+  // The normalisation rules have the library's own format; encoding "A" shows their effect.
   bool drops_case() const override {
     std::vector<std::string> pieces;
     check(processor_.Encode("A", &pieces));
@@ -114,7 +114,7 @@ TextCodecPtr learn(const std::string& name, const SentencePieceOptions& options,
     return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
   };
   require(!std::ranges::all_of(from.texts, blank), from.where,
-          "the {} texts to learn have no piece (codec {})", from.texts.size(), name);
+          "the {} training texts have no piece (codec {})", from.texts.size(), name);
   Sentences sentences(from.texts);
   std::string model;
   const auto status = sentencepiece::SentencePieceTrainer::Train(
@@ -132,7 +132,7 @@ TextCodecPtr learn(const std::string& name, const SentencePieceOptions& options,
        {"minloglevel", "2"}},
       &sentences, &model);
   require(status.ok(), from.where,
-          "no {} pieces of kind {} can be learnt from {} texts; take another size or coverage. SentencePiece "
+          "{} pieces of kind {} cannot be learnt from {} texts; set another size or coverage. SentencePiece "
           "says: {}",
           options.size, name, from.texts.size(), reason(status));
   return std::make_shared<const SentencePieceCodec>(name, std::move(model), from.where);
@@ -151,23 +151,23 @@ CodecRegistry::Entry entry(const std::string& name, std::string help) {
 const options::Schema& SentencePieceOptions::schema() {
   static const options::Schema schema =
       options::Describe<SentencePieceOptions>()
-          .key("size", &SentencePieceOptions::size,
-               "pieces to learn, those for unknown, begin and end included", {.min = 4, .max = 1 << 20})
+          .key("size", &SentencePieceOptions::size, "number of pieces, including unknown, begin and end",
+               {.min = 4, .max = 1 << 20})
           .key("coverage", &SentencePieceOptions::coverage,
-               "share of the training text's characters that have a piece; others are unknown",
+               "share of the training text's characters that pieces cover; others are unknown",
                {.min = 0.9, .max = 1.0})
           .key("normalization", &SentencePieceOptions::normalization,
-               "rules of Unicode that a text is brought to before it is cut; cf: in lower case, too")
+               "Unicode normalization of a text before it is cut; cf: also to lower case")
           .short_key("size");
   return schema;
 }
 
 CodecRegistry::Entry unigram_entry() {
-  return entry("unigram", "pieces of words, by a unigram model that SentencePiece learns");
+  return entry("unigram", "subwords of a unigram model learnt by SentencePiece");
 }
 
 CodecRegistry::Entry bpe_entry() {
-  return entry("bpe", "pieces of words, by merges of frequent neighbours that SentencePiece learns");
+  return entry("bpe", "subwords of byte-pair encoding learnt by SentencePiece");
 }
 
 bool learns_pieces(std::string_view codec) { return codec == "unigram" || codec == "bpe"; }
@@ -175,7 +175,7 @@ bool learns_pieces(std::string_view codec) { return codec == "unigram" || codec 
 TextCodecPtr recall_sentence_pieces(const std::string& name, const std::string& model,
                                     const std::string& where) {
   require(model.size() / 4 * 3 <= kMaxModelBytes, where,
-          "a model of pieces of {} bytes, at most {} are taken", model.size() / 4 * 3, kMaxModelBytes);
+          "a model of pieces of {} bytes, at most {} are allowed", model.size() / 4 * 3, kMaxModelBytes);
   return std::make_shared<const SentencePieceCodec>(name, files::from_base64(model, where), where);
 }
 

@@ -42,13 +42,13 @@ SourcePtr SequenceSource::divided(const ShardSpec& division) const {
 }
 
 void SequenceSource::fill(const BatchKey& key, bool, BatchBuffer& buffer) const {
-  const BucketEpochs::Plan plan = this->plan(key.epoch);
+  const BucketEpochs::Order order = this->order(key.epoch);
   const Index batch = undivided(key).number;
-  const std::span<const std::uint32_t> whole = plan->samples(batch);
+  const std::span<const std::uint32_t> whole = order->samples(batch);
   const Range part = division().samples(key.number, static_cast<Index>(whole.size()));
   const std::span<const std::uint32_t> samples = whole.subspan(part.first, part.count());
   const auto count = static_cast<Index>(samples.size());
-  const Index steps = plan->batches[static_cast<std::size_t>(batch)].length;
+  const Index steps = order->batches[static_cast<std::size_t>(batch)].length;
   buffer.begin(count, epochs_.samples_before(undivided(key)) + static_cast<Index>(part.first));
   if (count == 0) return;
   std::int64_t* token = buffer.field("token", {steps, count}).data<std::int64_t>();

@@ -1,8 +1,7 @@
 // Batches of labelled sequences of varying length, by length buckets.
 //
-// Fields: "token" i64 [T,N], padded with 0 behind each sequence; "length" i64 [N]; "label" i64 [N]. T and N
-// are those of the batch in its epoch's plan (data/text/length_buckets.h). Batch::samples and Batch::weight
-// are N.
+// Fields: "token" i64 [T,N], padded with 0; "length" i64 [N]; "label" i64 [N]. T and N are those of the batch
+// in the epoch's order (data/text/length_buckets.h). Batch::samples and Batch::weight are N.
 #pragma once
 
 #include <memory>
@@ -13,8 +12,8 @@
 namespace tandem::datasets {
 
 struct LabelledSequences {
-  std::vector<std::int32_t> ids;  // sequence after sequence
-  std::vector<Index> begins{0};   // where each begins, and the end of the last
+  std::vector<std::int32_t> ids;  // concatenated sequences
+  std::vector<Index> begins{0};   // their offsets, and the end of the last
   std::vector<std::int64_t> labels;
 
   Index size() const { return static_cast<Index>(labels.size()); }
@@ -26,7 +25,7 @@ class SequenceSource final : public Source {
  public:
   using Sequences = std::shared_ptr<const LabelledSequences>;
 
-  // Throws UserError as order_buckets does, and when there are no such parts.
+  // Throws UserError as order_buckets does, and for an invalid division.
   SequenceSource(Sequences sequences, BucketOptions options, Device device = {},
                  const ShardSpec& division = {});
 
@@ -38,8 +37,8 @@ class SequenceSource final : public Source {
   void fill(const BatchKey& key, bool parallel, BatchBuffer& buffer) const override;
   Device device() const override { return device_; }
 
-  // Of an epoch, undivided.
-  BucketEpochs::Plan plan(std::uint32_t epoch) const { return epochs_.plan(epoch); }
+  // Undivided.
+  BucketEpochs::Order order(std::uint32_t epoch) const { return epochs_.order(epoch); }
 
  private:
   Sequences sequences_;

@@ -1,4 +1,4 @@
-// The part of a corpus that something belongs to, by its name: the same whatever else the corpus has.
+// Split of a corpus by the names of its items, independent of its other items.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace tandem::datasets {
 
 enum class TextSplit : std::uint8_t { train, validation, test };
 
-// By CRC-32 of the name, modulo 20: 18 is for validation, 19 for test, the rest for training.
+// By CRC-32 of the name, modulo 20: 18 is validation, 19 test, the rest training.
 TextSplit split_of(std::string_view name);
 
 }  // namespace tandem::datasets

@@ -10,7 +10,7 @@ namespace tandem::datasets {
 
 namespace {
 
-constexpr std::uint32_t kLengthCall = 1;  // of the random key; 0 is permutation's
+constexpr std::uint32_t kLengthCall = 1;  // of the random key; 0 is that of permutation()
 constexpr double kDeviation = 5.0, kHalved = 0.05;
 constexpr Index kLeast = 5;
 
@@ -18,10 +18,11 @@ StreamOptions checked(StreamOptions options, const StreamSource::Ids& ids) {
   require(options.streams >= 1, "streams", "{} streams, expected at least 1", options.streams);
   require(options.steps >= 1, "streams", "chunks of {} words, expected at least 1", options.steps);
   const auto size = static_cast<Index>(ids->size());
-  require(size >= options.streams, "streams",
-          "{} words in {} streams, each of which needs one; take at most {} streams (batch_size, "
-          "eval_batch_size) or a longer text",
-          size, options.streams, size);
+  require(
+      size >= options.streams, "streams",
+      "{} words in {} streams, expected one for each; set at most {} streams (batch_size, eval_batch_size) "
+      "or use a longer text",
+      size, options.streams, size);
   return options;
 }
 

@@ -1,17 +1,17 @@
-// Contiguous streams of a text, for models that carry a state from batch to batch.
+// Contiguous streams of a text, for models that carry their state from batch to batch.
 //
-// Every word of `ids` is the target of one place of one stream, once an epoch. Of M words, stream b of N has
-// M/N consecutive ones, one more if b < M mod N, the streams' one after the other. A batch is a chunk of
-// every stream; its tokens are the words before the targets, of the first target of all Vocabulary::kEnd.
-// Chunk k + 1 goes on where chunk k ended.
+// Each word of `ids` is the target of one position of one stream, once an epoch. The text is cut into N
+// streams: of M words, stream b has M/N consecutive ones, plus one if b < M mod N. A batch is a chunk of each
+// stream; its tokens are the words before the targets (Vocabulary::kEnd before the first). Chunk k + 1
+// continues where chunk k ended.
 //
-// Fields, whose shapes are the same for every batch: "token" and "target" i64 [T,N], "length" i64 [N], the
-// chunk's words, which are the same for all streams but in the last chunk, where the last streams may have
-// one less. Rows from there on are padding: token 0, target kNoTarget. Batch::samples and Batch::weight are
-// the targets in it. A chunk's length is therefore ⌈samples / N⌉, too, on the host.
+// Fields, of constant shapes: "token" and "target" i64 [T,N]; "length" i64 [N], the words of the chunk, equal
+// for all streams except that in the last chunk the last streams may have one less. Rows beyond are padding:
+// token 0, target kNoTarget. Batch::samples and Batch::weight are the number of targets, so the length of a
+// chunk is also ⌈samples / N⌉ on the host.
 //
-// Divided, a part has some of the streams, the same ones in every batch; without any it is empty. N is then
-// the part's, and so are the targets.
+// With shards, a part has the same streams in every batch, and none leave it empty. N and the targets are
+// then the part's.
 #pragma once
 
 #include <memory>
@@ -29,10 +29,11 @@ inline constexpr std::int64_t kNoTarget = -1;
 struct StreamOptions {
   Index streams = 20;  // N
   Index steps = 35;    // words of a stream in a chunk
-  // AWD-LSTM (Merity et al. 2018): a chunk's length is drawn from Normal(steps, 5), with a probability of 5 %
-  // from Normal(steps/2, 5), cut to an integer, at least 5 and at most steps + kMostBeyond, which is T. The
-  // last one has what is left. Otherwise T is `steps`. Of the mean over its words a short chunk would make as
-  // long a step as a long one: Batch::rate_factor is its length / steps.
+  // AWD-LSTM (Merity et al. 2018): the length of a chunk is drawn from Normal(steps, 5), or with a
+  // probability of 5 % from Normal(steps/2, 5), truncated to an integer, and limited to [5, steps +
+  // kMostBeyond], where the upper limit is T. The last chunk has the rest. Otherwise T is `steps`. The loss
+  // is a mean over words, so a short chunk would make as long a step as a long one: Batch::rate_factor is
+  // length / steps.
   bool random_lengths = false;
   std::uint64_t seed = 0;
   Device device = {};
@@ -44,8 +45,7 @@ class StreamSource final : public Source {
  public:
   using Ids = std::shared_ptr<const PackedIds>;
 
-  // Throws UserError on streams or steps below 1, and where a stream would have no word, or there are no such
-  // parts.
+  // Throws UserError on streams or steps below 1, streams without a word, or an invalid division.
   StreamSource(Ids ids, StreamOptions options, const ShardSpec& division = {});
 
   SourcePtr divided(const ShardSpec& division) const override;
@@ -60,13 +60,13 @@ class StreamSource final : public Source {
   Index capacity() const { return capacity_; }  // T
 
  private:
-  // Where chunks begin in a stream, and where the last one ends.
+  // Begins of chunks in a stream, and the end of the last.
   using Chunks = std::shared_ptr<const std::vector<Index>>;
-  // Those of an epoch. The last one asked for is kept.
+  // Chunks of an epoch. Caches the last one.
   Chunks chunks(std::uint32_t epoch) const;
   Index words() const { return static_cast<Index>(ids_->size()); }
   Range words_of(Index stream) const;
-  // Targets of a stream among rows `begin` to `end` of its whole.
+  // Targets in rows `begin` to `end` of a stream.
   Index targets_in(Index stream, Index begin, Index end) const;
 
   Ids ids_;

@@ -18,20 +18,20 @@ namespace tandem::datasets {
 
 namespace {
 
-// The first one, and how many there are besides.
+// The first path, and the number of others.
 std::string name_of_paths(const TextFileOptions::Paths& paths) {
   const std::size_t others = paths.items.size() - 1;
   return others == 0 ? paths.items.front() : fmt::format("{} and {} more", paths.items.front(), others);
 }
 
-// Hidden ones left out.
+// Hidden files are left out.
 std::vector<std::string> files_of(const std::string& path) {
   if (files::kind_of(path) != files::Kind::folder) return {path};
   std::vector<std::string> found;
   for (const auto& entry : files::entries_of(path))
     if (entry.path().extension() == ".txt" && !entry.path().filename().string().starts_with('.'))
       found.push_back(entry.path().string());
-  require(!found.empty(), path, "is a folder without a .txt file; texts in it must end in .txt");
+  require(!found.empty(), path, "is a folder without a .txt file, expected .txt files");
   return found;
 }
 
@@ -41,24 +41,24 @@ const options::Schema& TextFileOptions::schema() {
   static const options::Schema schema =
       options::Describe<TextFileOptions>()
           .key("train", &TextFileOptions::train,
-               "file of text to learn, or a folder of .txt files; several are read one after the other",
+               "training text: a file, or a folder of .txt files; several are concatenated",
                {.required = true})
           .key("validation", &TextFileOptions::validation,
-               "the same to choose on; null: lines of the training text")
-          .key("test", &TextFileOptions::test, "the same to test on; null: lines of the training text")
+               "validation text; null: split off from the training text")
+          .key("test", &TextFileOptions::test, "test text; null: split off from the training text")
           .key("validation_fraction", &TextFileOptions::validation_fraction,
-               "share of the training text's lines, before those for testing, where there is no such file",
+               "share of the training text's lines, before the test lines, if there is no such file",
                {.min = 0.0, .max = 1.0, .open_max = true})
           .key("test_fraction", &TextFileOptions::test_fraction,
-               "share of the training text's lines, the last ones, where there is no such file",
+               "share of the training text's lines, the last ones, if there is no such file",
                {.min = 0.0, .max = 1.0, .open_max = true})
-          .key("max_line", &TextFileOptions::max_line, "bytes that a line may have", {.min = 1});
+          .key("max_line", &TextFileOptions::max_line, "largest length of a line in bytes", {.min = 1});
   return schema;
 }
 
 TextCorpus read_text_files(const TextFileOptions& files, const CorpusOptions& options) {
   options::require_sound("text", TextFileOptions::schema(), &files);
-  std::deque<files::TextView> texts;  // they outlive what is cut from them, and stay where they are
+  std::deque<files::TextView> texts;  // views refer to them, so they must not move
   const auto read = [&](const TextFileOptions::Paths& paths) {
     std::vector<std::string_view> lines;
     for (const std::string& path : paths.items) {
@@ -85,7 +85,7 @@ TextCorpus read_text_files(const TextFileOptions& files, const CorpusOptions& op
 
 CorpusRegistry::Entry text_file_entry() {
   return CorpusRegistry::entry<TextFileOptions>(
-      "text", "plain text, a line after the other", TextFileOptions::schema(),
+      "text", "plain text, line by line", TextFileOptions::schema(),
       [](const TextFileOptions& files, const CorpusOptions& options) {
         return read_text_files(files, options);
       });

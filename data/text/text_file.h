@@ -1,4 +1,4 @@
-// Plain text as a corpus: a line is followed by "<end>".
+// Plain text as a corpus; "<end>" follows each line.
 #pragma once
 
 #include <optional>
@@ -10,21 +10,20 @@
 namespace tandem::datasets {
 
 struct TextFileOptions {
-  // Files one after the other; for a folder stand its .txt files, in the order of names.
+  // Files in order; a folder stands for its .txt files, sorted by name.
   using Paths = options::OneOrMore<std::string>;
   Paths train;
   std::optional<Paths> validation{}, test{};
-  // Where there is no file: the share of the training files' lines that is set aside, at their end, in one
-  // piece, the test lines last. 0: none.
+  // Shares of the training lines, if there is no such file: contiguous, at the end, test lines last. 0: none.
   double validation_fraction = 0.05, test_fraction = 0.05;
-  Index max_line = Index{1} << 20;  // bytes
+  Index max_line = Index{1} << 20;  // in bytes
 
   static const options::Schema& schema();
 };
 
-// Lines end with "\n" or "\r\n"; a byte order mark is no text. Throws UserError naming the file when it is
-// missing, too large or empty, with the line too where one is too long or no UTF-8, and when a share leaves a
-// part without a line.
+// Lines end with "\n" or "\r\n"; a byte order mark is skipped. Throws UserError that names the file when it
+// is missing, too large or empty; with the line, when one is too long or no UTF-8; and when a share leaves a
+// part empty.
 TextCorpus read_text_files(const TextFileOptions& files, const CorpusOptions& options = {});
 CorpusRegistry::Entry text_file_entry();
 

@@ -15,7 +15,7 @@ std::vector<std::string_view> lines_of(std::string_view text, const std::string&
     if (line.ends_with('\r')) line.remove_suffix(1);
     const std::string where = fmt::format("{}:{}", path, lines.size() + 1);
     require(static_cast<Index>(line.size()) <= max_line, where,
-            "a line of {} bytes, at most {} are taken (max_line); break it into sentences", line.size(),
+            "a line of {} bytes, at most {} are allowed (max_line); break it into sentences", line.size(),
             max_line);
     require_utf8(line, where);
     lines.push_back(line);

@@ -1,4 +1,4 @@
-// The lines of a text that somebody wrote.
+// Lines of a text file.
 #pragma once
 
 #include <string>
@@ -9,9 +9,8 @@
 
 namespace tandem::datasets {
 
-// Lines end with "\n" or "\r\n"; a byte order mark is no text. Throws UserError naming `path` where there is
-// none, with the line too where one has more than `max_line` bytes or is no UTF-8. `text` outlives what is
-// returned.
+// Views of the lines in `text`, which end with "\n" or "\r\n"; a byte order mark is skipped. Throws UserError
+// that names `path` when there is no line; with the line, when one exceeds `max_line` bytes or is no UTF-8.
 std::vector<std::string_view> lines_of(std::string_view text, const std::string& path, Index max_line);
 
 }  // namespace tandem::datasets

@@ -12,7 +12,7 @@ namespace {
 
 constexpr char32_t kApostrophe = '\'', kCurlyApostrophe = 0x2019, kSoftHyphen = 0xAD;
 
-// Between two letters: the apostrophe of typesetters, and the joiners of Persian and Indian scripts.
+// Between two letters: the typographic apostrophe, and the joiners of Persian and Indian scripts.
 bool joins(char32_t c) { return c == kCurlyApostrophe || c == 0x200C || c == 0x200D; }
 
 std::string joined(std::span<const std::string> words) {
@@ -28,7 +28,7 @@ class Words final : public Tokenizer {
  public:
   std::string name() const override { return "words"; }
   bool drops_case() const override { return true; }
-  // A full stop stands at the word before it.
+  // A full stop follows its word without a space.
   std::string decode(std::span<const std::string> pieces) const override {
     std::string text;
     for (const std::string& word : pieces) {
@@ -93,10 +93,10 @@ TokenizerRegistry::Entry entry(std::string name, std::string help) {
 
 const TokenizerRegistry& tokenizers() {
   static const TokenizerRegistry family(
-      {.what = "tokenizer", .help = "what the pieces of a text are", .fallback = "words"},
+      {.what = "tokenizer", .help = "pieces of a text", .fallback = "words"},
       {entry<Words>("words", "runs of letters and digits, in lower case, and full stops"),
-       entry<Spaces>("spaces", "what stands between spaces, as it is"),
-       entry<Characters>("characters", "characters of Unicode")});
+       entry<Spaces>("spaces", "words between spaces, unchanged"),
+       entry<Characters>("characters", "Unicode characters")});
   return family;
 }
 
@@ -125,7 +125,7 @@ std::vector<std::string> words_of(std::string_view text) {
       append_character(word, c == kCurlyApostrophe ? kApostrophe : c);
       continue;
     }
-    // "3.2" and "e.g" stay whole; a full stop ends a sentence when a space or the end follows.
+    // "3.2" and "e.g" stay whole; a full stop ends a sentence before a space or the end.
     const bool goes_on = next.value < 0x80 ? next.bytes > 0 && !is_space(next.value) : in_words(next.value);
     if (c == '.' && !word.empty() && goes_on) {
       word += '.';
@@ -143,9 +143,8 @@ void require_utf8(std::string_view text, std::string_view where) {
   if (valid == text) [[likely]]
     return;
   const auto at = static_cast<std::size_t>(std::ranges::mismatch(text, valid).in1 - text.begin());
-  throw UserError(
-      where, fmt::format("byte {} is 0x{:02x}, which is no UTF-8; convert the file (iconv -t UTF-8)", at + 1,
-                         static_cast<unsigned char>(text[at])));
+  throw UserError(where, fmt::format("byte {} is 0x{:02x}, expected UTF-8; convert the file (iconv -t UTF-8)",
+                                     at + 1, static_cast<unsigned char>(text[at])));
 }
 
 }  // namespace tandem::datasets

@@ -1,4 +1,4 @@
-// Tokenizers: text as pieces, and back. Which numbers the pieces have is a Vocabulary's affair.
+// Tokenizers: conversion between text and pieces. A Vocabulary maps pieces to ids.
 #pragma once
 
 #include <memory>
@@ -11,20 +11,20 @@
 
 namespace tandem::datasets {
 
-// A pure function of the text; usable from several threads at once.
+// A pure function of the text; thread-safe.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
   virtual std::string name() const = 0;
-  // Whether every piece is one character.
+  // True if each piece is one character.
   virtual bool of_characters() const { return false; }
-  // Whether texts that differ in case alone have the same pieces.
+  // True if texts that differ only in case have equal pieces.
   virtual bool drops_case() const { return false; }
-  // Each byte of `text` that is no UTF-8 counts as U+FFFD. Who reads a file knows the place, and refuses it
-  // before (require_utf8).
+  // Invalid UTF-8 bytes count as U+FFFD. Readers of files, which know the position, reject them earlier
+  // (require_utf8).
   std::vector<std::string> encode(std::string_view text) const;
-  // A text that has these pieces; what separated words is not kept.
+  // A text with these pieces; original separators are lost.
   virtual std::string decode(std::span<const std::string> pieces) const = 0;
 
  private:
@@ -33,18 +33,18 @@ class Tokenizer {
 
 using TokenizerPtr = std::shared_ptr<const Tokenizer>;
 
-// "words", of `words_of`; "spaces", what stands between spaces and tabs, as in corpora that are published in
-// pieces ("<unk>" stays one); "characters", of Unicode, one a code point.
+// "words": see `words_of`; "spaces": words between spaces and tabs, for pre-tokenised corpora ("<unk>" stays
+// one); "characters": one per code point.
 using TokenizerRegistry = options::Registry<TokenizerPtr()>;
 const TokenizerRegistry& tokenizers();
 
-// A word is a run of letters, marks and numbers of any script and of apostrophes, in lower case; a curly
-// apostrophe within one is a straight one. "." ends a sentence and is a word of its own, once; everything
-// else separates: spaces, dashes, quotes, signs. `text` is UTF-8.
+// Words are runs of letters, marks and numbers of any script and of apostrophes, in lower case; a curly
+// apostrophe becomes a straight one. "." ends a sentence and is a word, once. All other characters separate:
+// spaces, dashes, quotes, signs. `text` is UTF-8.
 std::vector<std::string> words_of(std::string_view text);
 
-// Throws UserError in the name of `where`, with the byte and its place in `text`, counted from 1, unless it
-// is UTF-8.
+// Throws UserError in the name of `where`, with the byte and its position in `text` from 1, unless `text` is
+// UTF-8.
 void require_utf8(std::string_view text, std::string_view where);
 
 }  // namespace tandem::datasets

@@ -1,4 +1,4 @@
-// Characters of Unicode: what they are, and their lower case (utf8proc; of its 2.8, Unicode 15).
+// Unicode characters: classes and lower case (utf8proc 2.8, Unicode 15).
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace tandem::datasets {
 
-// The first character of a text, and how many bytes it has: none of an empty text. A byte that is no UTF-8 is
+// The first character of a text and its number of bytes, 0 for an empty text. An invalid UTF-8 byte is
 // U+FFFD, of one byte.
 struct Character {
   char32_t value = 0;
@@ -16,12 +16,13 @@ struct Character {
 Character first_character(std::string_view text);
 void append_character(std::string& text, char32_t character);
 
-// Letters, marks and numbers of every script.
+// True for letters, marks and numbers of any script.
 bool in_words(char32_t character);
-// White space, U+00A0, U+202F and U+3000 among it.
+// True for white space, including U+00A0, U+202F and U+3000.
 bool is_space(char32_t character);
 
-// Each character by itself: "Σ" is "σ" at the end of a word, too. Bytes that are no UTF-8 are U+FFFD.
+// Maps each character on its own: "Σ" becomes "σ" also at the end of a word. Invalid UTF-8 bytes become
+// U+FFFD.
 char32_t lower_case(char32_t character);
 std::string lower_case(std::string_view text);
 

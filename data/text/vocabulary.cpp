@@ -22,9 +22,9 @@ const options::Schema& VocabularyOptions::schema() {
   static const options::Schema schema =
       options::Describe<VocabularyOptions>()
           .key("size", &VocabularyOptions::size,
-               "at most so many words, the most frequent of the training text; 0: all",
+               "largest number of words, the most frequent of the training text; 0: all",
                {.min = 0, .max = static_cast<double>(kMaxVocabulary)})
-          .key("min_count", &VocabularyOptions::min_count, "words that come less often are unknown",
+          .key("min_count", &VocabularyOptions::min_count, "words with fewer occurrences are unknown",
                {.min = 1})
           .rule("size", "must be 0 or at least 3: \"<unk>\" and \"<end>\" take two places",
                 [](const VocabularyOptions& o) { return o.size == 0 || o.size >= 3; })
@@ -44,7 +44,8 @@ Vocabulary::Vocabulary(const WordCounts& counts, const VocabularyOptions& option
   require(!order.empty(), where, "the text has no word");
   std::ranges::sort(order);
   require(-order[0].first >= options.min_count, where,
-          "no word comes {} times (min_count); the most frequent, \"{}\", comes {} times; take that or less",
+          "no word occurs {} times (min_count); the most frequent, \"{}\", occurs {} times; set min_count to "
+          "at most that",
           options.min_count, printable(order[0].second), -order[0].first);
   words_ = {std::string(kUnknownWord), std::string(kEndWord)};
   const Index most = options.size == 0 ? kMaxVocabulary : options.size;
@@ -59,7 +60,7 @@ Vocabulary::Vocabulary(std::vector<std::string> words, std::string_view where) :
   require(size() >= 3 && size() <= kMaxVocabulary, where, "a vocabulary of {} words, expected 3 to {}",
           size(), kMaxVocabulary);
   require(words_[0] == kUnknownWord && words_[1] == kEndWord, where,
-          "a vocabulary begins with {} and {}, this one with \"{}\" and \"{}\"", kUnknownWord, kEndWord,
+          "the vocabulary begins with \"{2}\" and \"{3}\", expected {0} and {1}", kUnknownWord, kEndWord,
           printable(words_[0]), printable(words_[1]));
   for (std::size_t i = 0; i < words_.size(); ++i) {
     require(!words_[i].empty(), where, "word {} of the vocabulary is empty", i);

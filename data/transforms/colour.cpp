@@ -28,9 +28,8 @@ float grey_of(const float* pixel, Index channels) {
   return sum / static_cast<float>(channels);
 }
 
-// Brightness, contrast and saturation by random factors in [1 − strength, 1 + strength], in random order,
-// each clipped to the range of pixels. Contrast blends with the image's mean grey, saturation with the
-// pixel's own.
+// Scales brightness, contrast and saturation by random factors in [1 − strength, 1 + strength], in random
+// order, clipping after each. Contrast blends with the image's mean grey, saturation with the pixel's own.
 class ColourJitter final : public Transform {
  public:
   explicit ColourJitter(const JitterOptions& options)
@@ -84,7 +83,7 @@ class ColourJitter final : public Transform {
   std::array<double, 3> strengths_;
 };
 
-// Squares around random centres show the mean (DeVries and Taylor 2017); they may reach over the border.
+// Fills squares around random centres with the mean (DeVries and Taylor 2017); they may cross the border.
 class Cutout final : public Transform {
  public:
   explicit Cutout(const CutoutOptions& options)
@@ -118,11 +117,12 @@ std::vector<TransformInfo> colour_transforms() {
                                   .key("saturation", &JitterOptions::saturation, strength, range),
                               true),
       transform<Cutout>(
-          "cutout", "show the mean in squares around random centres",
+          "cutout", "fill squares around random centres with the mean",
           options::Describe<CutoutOptions>()
               .key("size", &CutoutOptions::size, "side of a square in pixels", {.min = 1, .max = 65536})
               .key("holes", &CutoutOptions::holes, "number of squares", {.min = 1, .max = 64})
-              .key("probability", &CutoutOptions::probability, "of cutting at all", {.min = 0, .max = 1}),
+              .key("probability", &CutoutOptions::probability, "probability of cutting",
+                   {.min = 0, .max = 1}),
           true),
   };
 }

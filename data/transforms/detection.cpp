@@ -1,5 +1,5 @@
-// Transforms of SSD's training (Liu et al., "SSD: single shot multibox detector", ECCV 2016), which look at
-// the objects of an image: parts of it that show one, more ground around it, and its light and colours.
+// Transforms of SSD's training (Liu et al., "SSD: single shot multibox detector", ECCV 2016): crops that show
+// an object, expansion, and photometric distortion.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -42,9 +42,9 @@ bool shows_centre(const Corners& part, const Corners& box) {
   return x > part.x1 && x < part.x2 && y > part.y1 && y < part.y2;
 }
 
-// Draws which of seven it is to be – the image as it is, any part, or one that overlaps an object by .1, .3,
-// .5, .7 or .9 –, then parts until one fits; after `trials` in vain it draws again. torchvision's
-// RandomIoUCrop; with `all` what NVIDIA's and MLPerf's SSD asks for.
+// Draws one of seven kinds (the whole image, any part, or a part that overlaps an object by .1, .3, .5, .7 or
+// .9), then tries up to `trials` parts of that kind before it draws a kind again. torchvision's
+// RandomIoUCrop; with `all`, the rule of NVIDIA's and MLPerf's SSD.
 class SsdCrop final : public Transform {
  public:
   explicit SsdCrop(const SsdCropOptions& options) : options_(options) {}
@@ -101,8 +101,8 @@ class SsdCrop final : public Transform {
   SsdCropOptions options_;
 };
 
-// The image somewhere on ground of the data set's mean, up to `most` times as wide and high. No such ground
-// is made: a crop that follows takes its part of it.
+// Places the image on a canvas of the data set's mean, up to `most` times as wide and high. The canvas is not
+// computed: a following crop takes its part of it.
 class Expand final : public Transform {
  public:
   explicit Expand(const ExpandOptions& options) : options_(options) {}
@@ -127,7 +127,7 @@ class Expand final : public Transform {
 
 using Colour = std::array<float, 3>;
 
-// Turns the hue by `turn` sixths of a circle and multiplies the saturation; the brightest channel keeps its
+// Turns the hue by `turn` sixths of a circle and scales the saturation; the brightest channel keeps its
 // value.
 void recolour(Colour& rgb, float turn, float saturation) {
   const auto [low, high] = std::minmax({rgb[0], rgb[1], rgb[2]});
@@ -140,14 +140,14 @@ void recolour(Colour& rgb, float turn, float saturation) {
   hue -= 6 * std::floor(hue / 6);
   const float kept = std::min(chroma * saturation, value);
   for (int c = 0; c < 3; ++c) {
-    float k = static_cast<float>(5 - 2 * c) + hue;  // the formula of CSS Color 4, 7.1
+    float k = static_cast<float>(5 - 2 * c) + hue;  // CSS Color 4, section 7.1
     k -= 6 * std::floor(k / 6);
     rgb[static_cast<std::size_t>(c)] = value - kept * std::max(0.0F, std::min({k, 4 - k, 1.0F}));
   }
 }
 
-// Brightness, contrast, saturation and hue, each or not; contrast before or after the two of colour; then
-// channels in another order. Values are cut to what pixels can be once, at the end.
+// Random brightness, contrast, saturation and hue, with contrast before or after the two of colour; then a
+// random order of channels. Clips values once, at the end.
 class Photometric final : public Transform {
  public:
   explicit Photometric(const PhotometricOptions& options) : options_(options) {}
@@ -196,33 +196,35 @@ std::vector<TransformInfo> detection_transforms() {
   return {
       transform<SsdCrop>(
           "ssd_crop",
-          "show a part with at least one object, of which SSD asks that it overlaps one by a share "
-          "that is drawn; objects whose centre it shows are kept",
+          "crop to a part that overlaps an object by a random share, as SSD's training does; keeps the "
+          "objects "
+          "with their centre in it",
           Describe<SsdCropOptions>()
-              .key("trials", &SsdCropOptions::trials, "parts that are tried before it draws again",
+              .key("trials", &SsdCropOptions::trials, "parts to try before another share is drawn",
                    {.min = 1, .max = 1000})
-              .key("all", &SsdCropOptions::all, "all objects must overlap it so much, not one"),
+              .key("all", &SsdCropOptions::all, "all objects must overlap by the share, not only one"),
           true),
       transform<Expand>(
-          "expand", "put the image on ground of the mean, as if it were seen from farther away",
+          "expand", "place the image on a larger canvas of the mean, so that objects become smaller",
           Describe<ExpandOptions>()
-              .key("most", &ExpandOptions::most, "times as wide and high, at most", {.min = 1, .max = 16})
-              .key("probability", &ExpandOptions::probability, "of expanding at all", probability),
+              .key("most", &ExpandOptions::most, "largest factor of width and height", {.min = 1, .max = 16})
+              .key("probability", &ExpandOptions::probability, "probability of expanding", probability),
           true),
       transform<Photometric>(
           "photometric", "change brightness, contrast, saturation and hue as SSD's training does",
           Describe<PhotometricOptions>()
-              .key("brightness", &PhotometricOptions::brightness, "added or taken at most; 1 is white",
-                   below_one)
+              .key("brightness", &PhotometricOptions::brightness,
+                   "largest offset in either direction; 1 is white", below_one)
               .key("contrast", &PhotometricOptions::contrast,
                    "the factor is drawn from 1 - value to 1 + value", below_one)
               .key("saturation", &PhotometricOptions::saturation,
                    "the factor is drawn from 1 - value to 1 + value", below_one)
-              .key("hue", &PhotometricOptions::hue, "degrees at most, in either direction",
+              .key("hue", &PhotometricOptions::hue, "largest rotation in degrees, in either direction",
                    {.min = 0, .max = 180})
-              .key("probability", &PhotometricOptions::probability, "of each of the four", probability)
+              .key("probability", &PhotometricOptions::probability, "probability of each of the four",
+                   probability)
               .key("permutation", &PhotometricOptions::permutation,
-                   "probability of channels in another order", probability),
+                   "probability of a random order of channels", probability),
           true),
   };
 }

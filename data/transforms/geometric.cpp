@@ -1,4 +1,4 @@
-// Transforms that choose where pixels come from: pad, crops, flips, resize.
+// Geometric transforms: pad, crops, flips, resize.
 #include <algorithm>
 #include <cmath>
 
@@ -181,7 +181,7 @@ class RandomResizedCrop final : public Transform {
 
   Extents output(Extents in) const override {
     const Extents out = size_.known() ? size_ : in;
-    require(out.known(), "random_resized_crop", "needs a size where images differ in size");
+    require(out.known(), "random_resized_crop", "needs a size if images differ in size");
     return out;
   }
   void apply(ImageWork& image, RandomStream& random) const override {
@@ -192,7 +192,7 @@ class RandomResizedCrop final : public Transform {
   }
 
  private:
-  // Szegedy et al. 2015: area and aspect at random, ten attempts, then the largest centred crop of a legal
+  // Szegedy et al. 2015: random area and aspect, ten attempts, then the largest centred crop of a valid
   // aspect.
   Rect choose(Extents in, RandomStream& random) const {
     const double area = static_cast<double>(in.height) * static_cast<double>(in.width);
@@ -241,7 +241,7 @@ options::Describe<Options>& add_padding(options::Describe<Options>& keys) {
 
 options::Describe<FlipOptions> describe_flip() {
   options::Describe<FlipOptions> keys;
-  keys.key("probability", &FlipOptions::probability, "of flipping", kProbability);
+  keys.key("probability", &FlipOptions::probability, "probability of flipping", kProbability);
   return keys;
 }
 
@@ -250,32 +250,30 @@ bool is_range(const std::vector<double>& range) { return range.size() == 2 && ra
 }  // namespace
 
 std::vector<TransformInfo> geometric_transforms() {
-  auto crop =
-      with_size<RandomCropOptions>("of the crop, side or [height, width]; the image's own by default");
+  auto crop = with_size<RandomCropOptions>("size of the crop, side or [height, width]; default: the image's");
   auto part = with_size<RandomResizedCropOptions>(
-      "of the result, side or [height, width]; the image's own by default");
+      "size of the result, side or [height, width]; default: the image's");
   part.key("scale", &RandomResizedCropOptions::scale, "range of the part's area", {.min = 1e-6, .max = 1})
-      .key("ratio", &RandomResizedCropOptions::ratio, "range of its width / height",
+      .key("ratio", &RandomResizedCropOptions::ratio, "range of the part's width / height",
            {.min = 1e-2, .max = 1e2})
       .rule("scale", "must be a range [low, high]",
             [](const RandomResizedCropOptions& o) { return is_range(o.scale); })
       .rule("ratio", "must be a range [low, high]",
             [](const RandomResizedCropOptions& o) { return is_range(o.ratio); });
-  auto resize = with_size<ResizeOptions>("of the result, side or [height, width]");
+  auto resize = with_size<ResizeOptions>("size of the result, side or [height, width]");
   resize.key("shorter", &ResizeOptions::shorter, "length of the shorter side; the proportion stays", kPixels)
       .key("antialias", &ResizeOptions::antialias,
-           "a reduction takes the mean of all pixels, not of the two nearest in each direction");
+           "average all pixels in a reduction, not only the two nearest in each direction");
   options::Describe<PadOptions> pad;
   return {
-      transform<RandomCrop>("random_crop", "pad, then cut out a rectangle at a random place",
-                            add_padding(crop), true),
+      transform<RandomCrop>("random_crop", "pad, then crop at a random position", add_padding(crop), true),
       transform<RandomResizedCrop>("random_resized_crop",
-                                   "cut out a random part of random aspect and resize it", part, true),
+                                   "crop a part of random size and aspect and resize it", part, true),
       transform<HorizontalFlip>("horizontal_flip", "mirror left to right, at random", describe_flip(), true),
-      transform<VerticalFlip>("vertical_flip", "turn upside down, at random", describe_flip(), true),
-      transform<Resize>("resize", "bilinear, to a size or to a length of the shorter side", resize, false),
-      transform<CenterCrop>("center_crop", "cut out the middle; smaller images are padded with black",
-                            with_size<CenterCropOptions>("of the crop, side or [height, width]"), false),
+      transform<VerticalFlip>("vertical_flip", "flip upside down, at random", describe_flip(), true),
+      transform<Resize>("resize", "resize bilinearly, to a size or by the shorter side", resize, false),
+      transform<CenterCrop>("center_crop", "crop the centre; smaller images are padded with black",
+                            with_size<CenterCropOptions>("size of the crop, side or [height, width]"), false),
       transform<Pad>("pad", "add pixels on each side", add_padding(pad), false),
   };
 }

@@ -1,7 +1,6 @@
-// The part of a source image that an output image shows: geometry without arithmetic. Crops, pads, flips
-// and one resize compose into an ImageView without touching a pixel; `render` (data/transforms/render.h) then
-// reads the source once and writes the normalised result once. A device that keeps 8-bit records needs just
-// these numbers per sample.
+// ImageView: the part of a source image that an output image shows. Crops, pads, flips and one resize compose
+// without touching a pixel; `render` (data/transforms/render.h) then reads the source once and writes the
+// normalised result once. A device that keeps 8-bit records needs only these numbers per sample.
 #pragma once
 
 #include <array>
@@ -22,16 +21,16 @@ inline constexpr int kMaxHoles = 8;
 
 // support (source pixels) → resampled to scaled_height × scaled_width → window of it → mirrored.
 struct ImageView {
-  Rect support;  // inside the source; nothing outside it is read
+  Rect support;  // in the source; pixels outside are not read
   Index scaled_height = 0, scaled_width = 0;
   bool antialias = true;   // see render.h
-  Rect window;             // in scaled pixels; what lies outside the scaled image shows `fill`
+  Rect window;             // in scaled pixels; beyond the scaled image it shows `fill`
   bool mirrored = false;   // left to right
   bool flipped = false;    // top to bottom
   float fill = 0;          // in pixel units, all channels
-  bool fill_mean = false;  // the data set's mean instead
+  bool fill_mean = false;  // fills with the data set's mean instead
   int hole_count = 0;
-  std::array<Rect, kMaxHoles> holes;  // in scaled pixels; shown as the data set's mean
+  std::array<Rect, kMaxHoles> holes;  // in scaled pixels; filled with the data set's mean
 
   static ImageView whole(Index height, Index width) {
     ImageView view;
@@ -46,8 +45,7 @@ struct ImageView {
     return window.top < 0 || window.left < 0 || window.bottom() > scaled_height ||
            window.right() > scaled_width;
   }
-  // `rect`, in pixels of the output, in scaled pixels; and back. The mapping is its own inverse up to the
-  // offset.
+  // Convert between pixels of the output and scaled pixels. Up to the offset, the mapping is its own inverse.
   Rect to_scaled(const Rect& rect) const;
   Rect to_output(const Rect& rect) const;
 };

@@ -36,7 +36,7 @@ void ImageWork::crop_on_mean(const Rect& rect) { crop(rect, 0, true); }
 
 void ImageWork::crop(const Rect& rect, float fill, bool fill_mean) {
   const bool exceeds = rect.top < 0 || rect.left < 0 || rect.bottom() > height() || rect.right() > width();
-  // One fill per view; what an earlier crop cut away is not to come back.
+  // A view has one fill, and pixels that a crop removed must not return.
   const auto regrows = [&] {
     const Rect& shown = view_.window;
     return shown.top > 0 || shown.left > 0 || shown.bottom() < view_.scaled_height ||
@@ -116,7 +116,7 @@ bool ImageWork::resize_inside(Index height, Index width) {
 }
 
 void ImageWork::cut_hole(const Rect& rect) {
-  // Clipped to what is shown, so that later padding does not reveal more of it.
+  // Clipped to the visible part, so that later padding does not enlarge it.
   const Index top = std::max<Index>(rect.top, 0), bottom = std::min(rect.bottom(), height());
   const Index left = std::max<Index>(rect.left, 0), right = std::min(rect.right(), width());
   if (top >= bottom || left >= right) return;
@@ -156,7 +156,7 @@ void ImageWork::finish_boxes(std::span<BoxRow> out) const {
     const BoxRow row{static_cast<float>(box.x1 / across), static_cast<float>(box.y1 / down),
                      static_cast<float>(box.x2 / across), static_cast<float>(box.y2 / down),
                      static_cast<float>(label)};
-    // Rounded, a sliver may be nothing, which has no logarithm.
+    // A sliver may round to zero size, which has no logarithm.
     if (row[2] > row[0] && row[3] > row[1]) out[count++] = row;
   }
   std::ranges::fill(out.subspan(count), BoxRow{});

@@ -1,5 +1,5 @@
-// One image on its way through the transforms. Geometry is collected in an ImageView; pixels are computed
-// when a transform needs them, when a step cannot be composed with what is pending, and at the end.
+// ImageWork: one image on its way through the transforms. Geometry accumulates in an ImageView. Pixels are
+// computed when a transform needs them, when a step does not compose with the pending ones, and at the end.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace tandem::datasets {
 
-// A box of a batch: x1, y1, x2, y2 in shares of the image's sides, and the label; all 0: there is none.
+// A box of a batch: x1, y1, x2, y2 relative to the image's sides, and the label; all 0 for none.
 using BoxRow = std::array<float, 5>;
 
 struct LabelledBox {
@@ -21,17 +21,17 @@ struct LabelledBox {
 
 class ImageWork {
  public:
-  // Starts over with `image` (u8 or f32, [H,W,C]). `unit` is the value of full brightness, `mean` the mean
-  // per channel, both in pixel units. The caller keeps image and mean alive; buffers of the previous image
-  // are reused.
+  // Starts with a new `image` (u8 or f32, [H,W,C]). `unit` is the value of full brightness, `mean` the mean
+  // per channel, both in pixel units. Keeps references to image and mean; reuses buffers.
   void start(const Tensor& image, float unit, std::span<const float> mean);
-  // The image's objects, whose boxes then go where it goes; likewise. A crop drops those whose centre it does
-  // not show, and cuts the others to what it shows.
+  // Adds the image's objects, whose boxes follow its geometry. A crop drops objects whose centre is outside
+  // and clips the others. Keeps a reference.
   void add_objects(std::span<const BoxObject> objects);
-  // The image's mask, u8 of its extents, which then shares its geometry; after `start`, before anything else.
+  // Adds the image's mask, u8 of the same extents, which follows its geometry. Call it directly after
+  // `start`.
   void add_mask(const Tensor& mask);
 
-  // Those that are left, in pixels of the current image.
+  // Remaining boxes, in pixels of the current image.
   std::span<const LabelledBox> boxes() const { return boxes_; }
 
   Index height() const { return view_.window.height; }
@@ -39,35 +39,35 @@ class ImageWork {
   Index channels() const { return source_.channels; }
   float unit() const { return unit_; }
 
-  // `rect` is in pixels of the current image and may exceed it; what does shows `fill` (in pixel units).
+  // `rect`, in pixels of the current image, may exceed it; the excess is `fill` (in pixel units).
   void crop(const Rect& rect, float fill = 0);
-  // The same, with the data set's mean around the image.
+  // The same, with the data set's mean as fill.
   void crop_on_mean(const Rect& rect);
   void mirror();  // left to right
   void flip();    // top to bottom
   void resize(Index height, Index width, bool antialias = true);
-  // Shows the data set's mean in `rect`; parts outside the image are ignored.
+  // Fills `rect` with the data set's mean; parts outside the image are ignored.
   void cut_hole(const Rect& rect);
 
-  // The pixels so far, [height,width,channels] in pixel units, to be changed in place.
+  // The current pixels, [height,width,channels] in pixel units, to be changed in place.
   std::span<float> pixels();
 
-  // Writes the result, pixel·scale + offset.
+  // Writes pixel·scale + offset of the result.
   void finish(const Affine& affine, float* out);
   // Writes the mask's indices, height() × width().
   void finish_mask(std::uint8_t* out) const { render_mask(mask_, view_, out); }
-  // Writes the boxes that are left and have an area in FP32, and rows of 0 behind them.
+  // Writes the remaining boxes of positive area in FP32, then rows of 0.
   void finish_boxes(std::span<BoxRow> out) const;
 
   const ImageView& view() const { return view_; }
-  // Whether the result is a window of the 8-bit image that `start` was given.
+  // True if the result is a window of the 8-bit image of `start`.
   bool is_window() const { return source_.bytes && !view_.resampled() && view_.hole_count == 0; }
 
  private:
   void crop(const Rect& rect, float fill, bool fill_mean);
   void crop_boxes(const Rect& rect);
-  // A resize of an image on a ground, without making the ground: the image's own border is brought to whole
-  // pixels. False where none of it would be left.
+  // Resizes an image on a canvas without computing the canvas: rounds the image's border to whole pixels.
+  // Returns false if none of it would be left.
   bool resize_inside(Index height, Index width);
   void materialise();
 

@@ -22,7 +22,7 @@ MixOptions mix_options(std::span<const TransformSpec> specs) {
 
 namespace {
 
-// What one sample keeps of itself: `share` of every pixel, or all but `paste`.
+// Share of its own that a sample keeps: `share` of each pixel, or all but `paste`.
 struct Choice {
   double share = 1;
   bool cut = false;
@@ -56,7 +56,7 @@ Choice choose(const MixArguments& arguments, std::uint32_t sample) {
   return choice;
 }
 
-// `image` keeps its part according to `choice` and takes the rest from `other`, which does not overlap it.
+// Mixes `other` into `image` by `choice`; the two do not overlap.
 void mix_into(float* image, const float* other, const Choice& choice, const MixArguments& arguments) {
   const Index channels = arguments.channels, width = arguments.extents.width;
   if (choice.cut) {

@@ -1,8 +1,7 @@
-// Mixing of pairs within a batch: mixup (Zhang et al., ICLR 2018) and CutMix (Yun et al., ICCV 2019).
+// Mixing of pairs in a batch: mixup (Zhang et al., ICLR 2018) and CutMix (Yun et al., ICCV 2019).
 //
-// Position i of a batch of N is paired with N−1−i. Share, rectangle and the choice between the two methods
-// are drawn per sample, from (seed, epoch, sample) alone; both halves of a pair are computed from the unmixed
-// images.
+// Position i of a batch of N is paired with N−1−i. Share, rectangle and method are drawn per sample from
+// (seed, epoch, sample). Both halves of a pair are computed from the unmixed images.
 #pragma once
 
 #include <optional>
@@ -22,11 +21,11 @@ struct MixOptions {
   bool any() const { return mixup || cutmix; }
 };
 
-// The batch-level transforms of a list. Throws UserError on bad parameters or a repeated method.
+// The batch-level transforms of a list. Throws UserError on invalid parameters or a repeated method.
 MixOptions mix_options(std::span<const TransformSpec> specs);
 
 // Mixes images f32 [N,H,W,C] in place and writes soft targets f32 [N,classes] from `labels`. `samples` are
-// the data set's indices at each position.
+// the data set's indices of the positions.
 struct MixArguments {
   const MixOptions& options;
   std::uint64_t seed = 0;

@@ -1,4 +1,4 @@
-// Kinds of parameters that transforms share, and the parameters of those that others read.
+// Parameter types of several transforms, and parameters that other files read.
 #pragma once
 
 #include <vector>
@@ -8,12 +8,12 @@
 
 namespace tandem::datasets {
 
-// A side for both, or [height, width], in pixels; 0: not given. Fractions are cut off.
+// A side for both, or [height, width], in pixels; 0: not given. Fractions are truncated.
 struct Sides {
   double height = 0, width = 0;
 };
 
-// A value for all channels, or one each.
+// One value for all channels, or one per channel.
 struct PerChannel {
   std::vector<double> values;
 };

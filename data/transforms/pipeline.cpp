@@ -10,7 +10,7 @@ namespace tandem::datasets {
 
 namespace {
 
-constexpr std::size_t kMaxTransforms = 4096;  // a place in the list is 12 bits of a random key
+constexpr std::size_t kMaxTransforms = 4096;  // a position in the list is 12 bits of a random key
 
 std::vector<float> floats(const std::vector<double>& values) { return {values.begin(), values.end()}; }
 
@@ -23,8 +23,8 @@ float per_channel(const std::vector<float>& values, Index channel) {
   return values.size() == 1 ? values.front() : values[static_cast<std::size_t>(channel)];
 }
 
-// Whether a list of transforms composes into one window, whatever they draw: padding after a crop does not,
-// because what was cut away must not come back.
+// Whether a list of transforms composes into one window for all draws. Padding after a crop does not, because
+// removed pixels must not return.
 struct WindowUse {
   bool composable = true, moved = false;
 
@@ -54,19 +54,19 @@ Pipeline::Pipeline(const DatasetInfo& info, std::span<const TransformSpec> specs
     const TransformInfo& transform = transform_info(spec.name);
     const options::Record parameters = parameters_of(transform, spec);
     if (transform.stage == TransformStage::final) {
-      require(output_dtype_ == DType::f32, transform.name, "works on numbers; the samples of {} are indices",
+      require(output_dtype_ == DType::f32, transform.name, "needs numbers; the samples of {} are indices",
               info.name);
       const auto& [mean, stddev] = *static_cast<const NormaliseOptions*>(parameters.data());
       if (!mean.values.empty()) statistics.mean = floats(mean.values);
       if (!stddev.values.empty()) statistics.stddev = floats(stddev.values);
     } else if (transform.stage == TransformStage::sample) {
-      require(is_image_, transform.name, "works on images [H,W,C]; the samples of {} are {}", info.name,
+      require(is_image_, transform.name, "needs images [H,W,C]; the samples of {} are {}", info.name,
               to_string(input_));
       transforms_.push_back(transform.make(parameters.data()));
       use.add(transforms_.back()->effect(extents));
       extents = transforms_.back()->output(extents);
     } else {
-      require(is_image_, transform.name, "works on images [H,W,C]; the samples of {} are {}", info.name,
+      require(is_image_, transform.name, "needs images [H,W,C]; the samples of {} are {}", info.name,
               to_string(input_));
     }
   }
@@ -78,7 +78,7 @@ Pipeline::Pipeline(const DatasetInfo& info, std::span<const TransformSpec> specs
   takes_windows_ = info.dtype == DType::u8 && input_.numel() > 0 && use.composable && !mix_.any();
   require(!mix_.any() || classes_ > 0, "augment", "mixing needs classes, {} has none", info.name);
   require(!mix_.any() || (!info.masks && !info.boxes()), "augment",
-          "mixing blends one class of a sample with another's, the samples of {} have {}", info.name,
+          "mixing blends class labels of samples; the samples of {} have {}", info.name,
           info.masks ? "masks" : "boxes");
   set_normalisation(statistics);
 }

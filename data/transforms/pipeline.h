@@ -1,5 +1,5 @@
-// Pipeline: a list of transforms resolved for a data set. Turns a sample's image into normalised f32 pixels;
-// indices stay as they are.
+// Pipeline: a list of transforms for a data set. Converts a sample's image into normalised f32 pixels;
+// indices stay unchanged.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@
 
 namespace tandem::datasets {
 
-// Which draw of which run: what randomness depends on besides the transform's place in the list.
+// Key of the random draws, besides the transform's position in the list.
 struct DrawKey {
   std::uint64_t seed = 0;
   std::uint32_t epoch = 0;
   std::uint32_t sample = 0;
 };
 
-// Where the parts of a sample are written; a part that nobody asks for is left out.
+// Outputs of a sample; absent ones are not computed.
 struct SampleParts {
   void* image = nullptr;         // output_shape().numel() elements of output_dtype()
   std::uint8_t* mask = nullptr;  // of the result's extents
@@ -30,34 +30,34 @@ struct SampleParts {
 
 class Pipeline {
  public:
-  // Transforms in order; normalisation comes last wherever it stands, from the data set's statistics unless
-  // given. Samples that are not images [H,W,C] are normalised only. Throws UserError on unknown names and
-  // parameters, when a transform does not fit the images, and when the results would differ in size.
+  // Transforms run in order. Normalisation comes last wherever it is listed, by default with the data set's
+  // statistics. Samples that are not images [H,W,C] are only normalised. Throws UserError on unknown names
+  // and parameters, when a transform does not fit the images, and when the results would differ in size.
   explicit Pipeline(const DatasetInfo& info, std::span<const TransformSpec> specs = {});
 
-  // Of a sample's result: [H,W,C], or the shape of the features.
+  // Of one sample: [H,W,C], or the shape of the features.
   const Shape& output_shape() const { return output_; }
-  // f32, or i64 of indices.
+  // f32, or i64 for indices.
   DType output_dtype() const { return output_dtype_; }
   const MixOptions& mix() const { return mix_; }
   Index classes() const { return classes_; }
   const Affine& affine() const { return affine_; }
 
-  // Pixels of a mask, and boxes, go the image's way. Thread-safe. Throws UserError when the image is not of
-  // the expected shape.
+  // Masks and boxes follow the image's geometry. Thread-safe. Throws UserError when the image has an
+  // unexpected shape.
   void apply(const Sample& sample, const DrawKey& key, const SampleParts& to) const;
   void apply(const Tensor& image, const DrawKey& key, void* out) const {
     apply({image}, key, {.image = out});
   }
 
-  // Whether all samples are 8-bit records of one size, of which the result shows a window, normalised: then a
-  // device can keep the records and do the rest, by Backend::render_images.
+  // True if all samples are 8-bit records of one size and the result is a normalised window of the record. A
+  // device can then keep the records and do the rest (Backend::render_images).
   bool takes_windows() const { return takes_windows_; }
-  // Of such a record, as [H,W,C]; features count as pixels of one channel. The result as an image, likewise.
+  // Shapes of record and result as images [H,W,C]; features count as pixels of one channel.
   Shape record_shape() const { return as_image(input_); }
   Shape window_shape() const { return as_image(output_); }
-  // What `apply` would show of the record; writes the other parts as `apply` does. Thread-safe; errors as of
-  // `apply`.
+  // The window of the record that `apply` would show; writes the other parts as `apply` does. Thread-safe;
+  // throws as `apply`.
   ImageWindow window(const Sample& sample, const DrawKey& key, const SampleParts& to = {}) const;
 
  private:

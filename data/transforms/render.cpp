@@ -29,7 +29,7 @@ using kernels::normalised;
 
 // ---- rows: pixel·scale + offset
 
-// Three channels repeat with period 48, a whole number of vectors.
+// Period of three channels: a whole number of vectors.
 constexpr Index kPeriod = 48;
 
 template <class T>
@@ -62,7 +62,7 @@ void affine_row(const T* from, Index pixels, const Affine& affine, float* to) {
   }
 }
 
-// The same with the pixels in reverse order.
+// The same with pixels in reverse order.
 template <class T>
 void affine_row_mirrored(const T* from, Index pixels, const Affine& affine, float* to) {
   const Index channels = affine.channels();
@@ -98,7 +98,7 @@ void write_row(const T* from, Index pixels, const Affine& affine, bool mirrored,
   }
 }
 
-// Of what lies outside the image.
+// Fills pixels outside the image.
 void fill_row(const ImageView& view, Index pixels, const Affine& affine, float* to) {
   const Index channels = affine.channels();
   for (Index x = 0; x < pixels; ++x) {
@@ -108,7 +108,7 @@ void fill_row(const ImageView& view, Index pixels, const Affine& affine, float* 
   }
 }
 
-// ---- the window's part inside the scaled image
+// ---- the window's part in the scaled image
 
 struct Span {
   Index first, count;  // in scaled pixels
@@ -120,8 +120,7 @@ Span inside(Index first, Index count, Index extent) {
   return {begin, end - begin};
 }
 
-// Calls write(scaled_row, to) for each output row that shows pixels; fills the rest. `to` is where the first
-// of the row's shown pixels belongs.
+// Calls write(scaled_row, to) for each output row with visible pixels, which begin at `to`; fills the rest.
 template <class WriteRow>
 void for_each_row(const ImageView& view, const Affine& affine, float* out, const WriteRow& write) {
   const Index channels = affine.channels(), width = view.window.width;
@@ -155,8 +154,8 @@ void copy_view(const T* pixels, const PixelSource& source, const ImageView& view
 
 // ---- resampling
 
-// Triangle-filter weights of `outputs` consecutive output positions from `first` on, of an axis resampled
-// from `in` to `out` positions: taps per output `weights[o·taps …]`, which start at position first_tap[o].
+// Triangle-filter weights of `outputs`, positions of an axis resampled from `in` to `out`: output o has
+// `taps` weights from o·taps on, for source positions from first_tap[o] on. Returns `taps`.
 Index filter_weights(Index in, Index out, bool antialias, Span outputs, std::vector<float>& weights,
                      std::vector<Index>& first_tap) {
   const double scale = static_cast<double>(in) / static_cast<double>(out);
@@ -173,7 +172,7 @@ Index filter_weights(Index in, Index out, bool antialias, Span outputs, std::vec
     for (Index k = begin; k < end; ++k) {
       sum += std::max(0.0, 1.0 - std::abs((static_cast<double>(k) + 0.5 - centre) / radius));
     }
-    // The taps end inside the source, so that all of them may be read.
+    // All taps are in the source, so that they may be read.
     first_tap[o] = std::min(begin, in - taps);
     for (Index k = begin; k < end; ++k) {
       const double value = std::max(0.0, 1.0 - std::abs((static_cast<double>(k) + 0.5 - centre) / radius));
@@ -208,7 +207,7 @@ void resample_view(const T* pixels, const PixelSource& source, const ImageView& 
                                            scratch.column_weights, scratch.column_first);
   const Index row_taps = filter_weights(view.support.height, view.scaled_height, view.antialias, rows,
                                         scratch.row_weights, scratch.row_first);
-  // Only the source columns that some output column needs.
+  // Only the source columns that output columns need.
   const Index left = columns.count ? scratch.column_first.front() : 0;
   const Index right = columns.count ? scratch.column_first.back() + column_taps : 0;
   for (Index& first : scratch.column_first) first -= left;
@@ -282,8 +281,8 @@ void resize_part(const Tensor& image, const Rect& part, Index height, Index widt
 
 namespace {
 
-// The nearest of `in` positions to each of `count` from `first` on among `out`: the one whose cell has the
-// centre in it. -1 outside.
+// Nearest of `in` positions to each of `count` of `out` from `first` on: the one whose cell contains the
+// centre. -1 outside.
 std::vector<Index> nearest(Index in, Index out, Index first, Index count, bool reversed) {
   std::vector<Index> positions;
   positions.reserve(static_cast<std::size_t>(count));

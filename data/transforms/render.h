@@ -1,9 +1,9 @@
-// Executes an ImageView: one read of the source, one write of the output.
+// Rendering of an ImageView: one read of the source, one write of the output.
 //
 // Resampling is bilinear with antialiasing: a triangle filter whose support grows with the reduction, centres
 // aligned at half pixels, weights normalised at the borders, rows then columns, in f32 without intermediate
-// rounding (the scheme of Pillow's BILINEAR and of PyTorch's interpolate with antialias). A view without
-// antialiasing has a support of two pixels whatever the reduction (OpenCV's INTER_LINEAR).
+// rounding (as in Pillow's BILINEAR and PyTorch's interpolate with antialias). Without antialiasing the
+// support is two pixels at any reduction (OpenCV's INTER_LINEAR).
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace tandem::datasets {
 
-// out = pixel·scale[c] + offset[c]; holes show `hole[c]`.
+// out = pixel·scale[c] + offset[c]; holes are `hole[c]`.
 struct Affine {
   explicit Affine(Index channels) : scale(channels, 1.0F), offset(channels, 0.0F), hole(channels, 0.0F) {}
 
@@ -23,7 +23,7 @@ struct Affine {
   std::vector<float> scale, offset, hole;
 };
 
-// Dense [height,width,channels] pixels, of one of two types.
+// Dense [height,width,channels] pixels of one of two types.
 struct PixelSource {
   const std::uint8_t* bytes = nullptr;
   const float* floats = nullptr;
@@ -35,22 +35,20 @@ struct RenderScratch {
   std::vector<Index> column_first, row_first;
 };
 
-// Brings `part` of an image, u8 [H,W,C], to height × width pixels, in units of its own; `out` gets their
-// size.
+// Resizes `part` of an image u8 [H,W,C] to height × width pixels, in the image's units; resizes `out`.
 void resize_part(const Tensor& image, const Rect& part, Index height, Index width, std::vector<float>& out);
 
-// A mask, dense [height,width] indices, that belongs to an image.
+// Dense [height,width] indices of a mask.
 struct MaskSource {
   const std::uint8_t* indices = nullptr;
   Index width = 0;
 };
 
-// Writes what `view` shows of a mask, window.height × window.width indices: the nearest where it is
-// resampled (with pixels' centres at halves, so that mask and image stay in register), kIgnored outside;
-// holes are in the image only.
+// Writes the part of a mask that `view` shows, window.height × window.width indices: nearest neighbour (with
+// centres at half pixels, aligned with the image), kIgnored outside. Holes do not apply to masks.
 void render_mask(const MaskSource& source, const ImageView& view, std::uint8_t* out);
 
-// Writes window.height × window.width × channels floats to `out`. `scratch` grows and is kept by the caller.
+// Writes window.height × window.width × channels floats to `out`. Grows `scratch`, which the caller reuses.
 void render(const PixelSource& source, const ImageView& view, const Affine& affine, float* out,
             RenderScratch& scratch);
 

@@ -29,20 +29,22 @@ TransformInfo mixing(std::string name, std::string help) {
            Describe<Options>()
                .key("alpha", static_cast<double Options::*>(alpha),
                     "the share is drawn from Beta(alpha, alpha)", kShare)
-               .key("probability", static_cast<double Options::*>(probability), "of mixing a sample",
-                    kMixProbability)},
+               .key("probability", static_cast<double Options::*>(probability),
+                    "probability of mixing a sample", kMixProbability)},
           TransformStage::batch};
 }
 
 TransformInfo normalise() {
-  return {{"normalise",
-           "subtract the mean and divide by the standard deviation, per channel; always the last step, with "
-           "the data set's statistics unless given",
-           Describe<NormaliseOptions>()
-               .key("mean", &NormaliseOptions::mean, "per channel or one for all; of pixels in 0 to 1")
-               .key("std", &NormaliseOptions::stddev, "per channel or one for all", {.min = 1e-12})},
-          TransformStage::final,
-          false};
+  return {
+      {"normalise",
+       "subtract the mean and divide by the standard deviation, per channel; always the last step; default: "
+       "the data set's statistics",
+       Describe<NormaliseOptions>()
+           .key("mean", &NormaliseOptions::mean, "mean per channel or one for all, of pixels in 0 to 1")
+           .key("std", &NormaliseOptions::stddev, "standard deviation per channel or one for all",
+                {.min = 1e-12})},
+      TransformStage::final,
+      false};
 }
 
 }  // namespace
@@ -55,7 +57,8 @@ const std::vector<TransformInfo>& all_transforms() {
     all.push_back(
         mixing<MixupOptions>("mixup", "blend images and labels of a batch in pairs (Zhang et al. 2018)"));
     all.push_back(mixing<MixOptions::Method>(
-        "cutmix", "paste a rectangle of the pair's other image, labels by area (Yun et al. 2019)"));
+        "cutmix",
+        "paste a rectangle of the pair's other image, with labels mixed by area (Yun et al. 2019)"));
     all.push_back(normalise());
     return all;
   }();
@@ -86,7 +89,7 @@ options::Record parameters_of(const TransformInfo& transform, const TransformSpe
   }
   try {
     return options::bound(transform.name, transform.schema, given);
-  } catch (const options::OptionError& error) {  // whose path is none of a configuration
+  } catch (const options::OptionError& error) {  // the path is none of a configuration
     throw UserError("", error.what());
   }
 }

@@ -1,7 +1,7 @@
-// Transforms of single images: what an augmentation is, its parameters, and the table of all of them.
+// Transforms of single images: interface, parameters and the table of all of them.
 //
-// A transform draws its random choices from the stream it is given, which belongs to (seed, epoch, sample,
-// position in the list) alone; so the result does not depend on threads or on the order of samples.
+// A transform draws from a random stream of (seed, epoch, sample, position in the list), so the result does
+// not depend on threads or on the order of samples.
 #pragma once
 
 #include <functional>
@@ -17,15 +17,15 @@
 
 namespace tandem::datasets {
 
-// A transform by name, as a configuration gives it: "random_crop", or {"name": "cutout", "size": 8}. A number
-// is a list of one, a boolean 0 or 1; what is not given has its default.
+// A transform in a configuration: "random_crop", or {"name": "cutout", "size": 8}. A number is a list of one,
+// a boolean 0 or 1; other parameters have their defaults.
 struct TransformSpec {
   std::string name;
   std::map<std::string, std::vector<double>> parameters;
   static const options::Schema& schema();
 };
 
-// Height and width of images; 0 where they differ from image to image.
+// Height and width of images; 0 if they vary.
 struct Extents {
   Index height = 0, width = 0;
 
@@ -33,18 +33,18 @@ struct Extents {
   friend bool operator==(const Extents&, const Extents&) = default;
 };
 
-// What a transform does to the part of an image that is shown, at most.
+// Largest change of a transform to the visible part of an image.
 enum class WindowEffect {
   flips,
-  crops,   // shows less than before
-  pads,    // shows what lies outside of what was shown
+  crops,   // shows a part of it
+  pads,    // shows pixels outside it
   beyond,  // changes or resamples pixels
 };
 
 class Transform {
  public:
   virtual ~Transform() = default;
-  // Throws UserError when images of extents `in` cannot be transformed.
+  // Throws UserError when it cannot transform images of extents `in`.
   virtual Extents output(Extents in) const { return in; }
   virtual WindowEffect effect(Extents /*in*/) const { return WindowEffect::beyond; }
   virtual void apply(ImageWork& image, RandomStream& random) const = 0;
@@ -58,26 +58,26 @@ enum class TransformStage {
 
 struct TransformInfo : options::Variant {
   TransformStage stage = TransformStage::sample;
-  bool random = true;  // evaluation keeps those that are not
-  // Of stage `sample`, from options of the schema.
+  bool random = true;  // removed from evaluation
+  // Stage `sample`: makes the transform from options of the schema.
   std::function<std::unique_ptr<Transform>(const void* options)> make = nullptr;
 };
 
-// In the order documents list them.
+// In the order of the documentation.
 const std::vector<TransformInfo>& all_transforms();
 
-// Throws UserError with the nearest known name. "normalize" is understood.
+// Throws UserError with the nearest known name. Accepts "normalize".
 const TransformInfo& transform_info(const std::string& name);
 
-// The parameters of a spec as the struct that its transform describes, defaults filled in. Throws UserError
-// for an unknown name (with the nearest known one), a wrong number of values, or one out of range.
+// The parameters of a spec as the transform's options struct, with defaults. Throws UserError for an unknown
+// name (with the nearest known one), a wrong number of values, or one out of range.
 options::Record parameters_of(const TransformInfo& transform, const TransformSpec& spec);
-// The values of a parameter; of its default.
+// The values of a parameter or of its default.
 std::vector<double> numbers_of(const options::Value& value);
-// And back, as a key of that kind has it.
+// The inverse, for a key of that kind.
 options::Value value_of(const std::vector<double>& numbers, options::Type::Kind kind);
 
-// T is made from the options that are described.
+// Registers T, which is constructed from Options.
 template <class T, class Options>
 TransformInfo transform(std::string name, std::string help, options::Describe<Options> keys, bool random) {
   return {{std::move(name), std::move(help), keys}, TransformStage::sample, random, [](const void* options) {
@@ -85,14 +85,14 @@ TransformInfo transform(std::string name, std::string help, options::Describe<Op
           }};
 }
 
-// The families of the table.
+// Parts of the table.
 std::vector<TransformInfo> geometric_transforms();
 std::vector<TransformInfo> colour_transforms();
 std::vector<TransformInfo> detection_transforms();
 
-// What evaluation does for a list made for training: transforms without randomness stay; a random_crop to a
-// given size becomes a centre crop, a random_resized_crop a resize of the shorter side to size/0.875 with a
-// centre crop; the other random ones go.
+// The evaluation's version of a training list: transforms without randomness stay; a random_crop with a size
+// becomes a centre crop; a random_resized_crop becomes a resize of the shorter side to size/0.875 and a
+// centre crop; other random ones are removed.
 std::vector<TransformSpec> evaluation_transforms(std::span<const TransformSpec> training);
 
 }  // namespace tandem::datasets

@@ -1,4 +1,4 @@
-// The keys of a transform of a list: a spec keeps what is given, and not what is a default.
+// Keys of a listed transform: a spec stores given values only, without defaults.
 #include "data/transforms/transform.h"
 
 namespace tandem::datasets {
@@ -9,7 +9,7 @@ using options::Value;
 
 namespace {
 
-// A default that is written out means the same as one that is not.
+// An explicit default equals an absent one.
 void keep_in_spec(Key& key) {
   const std::vector<double> defaults = numbers_of(key.default_value);
   key.store = [name = key.name, defaults](void* object, const Value& value) {
@@ -28,8 +28,8 @@ void keep_in_spec(Key& key) {
 Schema transform_schema() {
   std::vector<const options::Variant*> variants;
   for (const TransformInfo& transform : all_transforms()) variants.push_back(&transform);
-  Schema schema = options::schema_of_choice(
-      {.what = "transform", .help = "what to do with each training image"}, variants);
+  Schema schema =
+      options::schema_of_choice({.what = "transform", .help = "transform of each training image"}, variants);
   for (Key& key : schema.keys) keep_in_spec(key);
   Key& name = schema.keys.front();
   name.store = [](void* object, const Value& value) {
@@ -37,7 +37,7 @@ Schema transform_schema() {
   };
   name.load = [](const void* object) -> Value { return static_cast<const TransformSpec*>(object)->name; };
   schema.make = [] { return options::Record(TransformSpec{}); };
-  schema.rules.clear();  // of the described structs; parameters_of checks them
+  schema.rules.clear();  // those of the described structs; parameters_of checks them
   return schema;
 }
 

@@ -134,7 +134,7 @@ std::string TextClassification::text_of_data() const {
                         100.0 * static_cast<double>(corpus.unknown) / static_cast<double>(corpus.words));
   if (data_->is_open())
     text += fmt::format("; {:.0f} % of an epoch is text, the rest padding",
-                        100.0 * training_texts({}, 0)->plan(0)->real_share);
+                        100.0 * training_texts({}, 0)->order(0)->real_share);
   for (const std::string& note : corpus.notes) text += "; " + note;
   return text;
 }

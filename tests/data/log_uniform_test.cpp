@@ -87,7 +87,7 @@ TEST_CASE("log counts follow the rule of the draw", "[vocabulary]") {
 
 TEST_CASE("too many different candidates are refused", "[vocabulary]") {
   CHECK_THROWS_WITH(check({.classes = 10, .samples = 11}),
-                    Catch::Contains("11 different samples cannot be drawn from 10 classes"));
+                    Catch::Contains("11 distinct samples cannot be drawn from 10 classes"));
   CHECK_THROWS_WITH(check({.classes = 10, .samples = 0}), Catch::Contains("0 samples"));
   CHECK_NOTHROW(check({.classes = 10, .samples = 11, .unique = false}));
   CHECK(draw_candidates({.classes = 10, .samples = 10}, {}).ids.size() == 10);

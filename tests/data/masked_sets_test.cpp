@@ -231,14 +231,13 @@ TEST_CASE("values of a mask stand for classes as they are told to", "[mask_folde
   const TempFolder folder;
   write_pair(folder / "train", "a", 255, 0);
   write_pair(folder / "test", "b", 0, 255);
-  CHECK(
-      error_of([&] { masks(folder); })
-          .find("holds no values but 0 and 255, which counts for nothing (data.ignore_index); where they are "
-                "the two classes, say data.values [0, 255]") != std::string::npos);
+  CHECK(error_of([&] { masks(folder); })
+            .find("holds only the values 0 and 255, and 255 is ignored (data.ignore_index); if they are "
+                  "the two classes, set data.values [0, 255]") != std::string::npos);
   // Nor does a number of classes make white one of them.
   CHECK(error_of([&] {
           masks(folder, {{"classes", 2}});
-        }).find("say data.values [0, 255]") != std::string::npos);
+        }).find("set data.values [0, 255]") != std::string::npos);
   const Splits two = masks(folder, {{"values", std::vector<Index>{0, 255}}});
   CHECK(two.train->info().classes == 2);
   CHECK(values(two.train->get(0).mask)[0] == 0);

@@ -233,8 +233,8 @@ TEST_CASE("integers of more than 8 bits are indices, which stay as they are", "[
     const TransformSpec spec{transform, {}};
     return Pipeline(splits.train->info(), std::span(&spec, 1));
   };
-  CHECK_THROWS_WITH(pipeline_with("normalise"), Contains("works on numbers; the samples of npy are indices"));
-  CHECK_THROWS_WITH(pipeline_with("horizontal_flip"), Contains("works on images"));
+  CHECK_THROWS_WITH(pipeline_with("normalise"), Contains("needs numbers; the samples of npy are indices"));
+  CHECK_THROWS_WITH(pipeline_with("horizontal_flip"), Contains("needs images"));
 }
 
 TEST_CASE("a folder of .npy files is a data set of features too", "[npy]") {

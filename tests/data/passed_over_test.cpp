@@ -37,9 +37,9 @@ TEST_CASE("hidden and foreign files are no samples, and are counted", "[image_fo
   CHECK(splits.test->size() == 1);
   CHECK(splits.train->info().class_names == std::vector<std::string>{"cat", "dog"});
   REQUIRE(splits.notes.size() == 2);
-  CHECK_THAT(splits.notes[0], Contains("8 hidden or foreign files and folders are passed over, the first: "));
+  CHECK_THAT(splits.notes[0], Contains("8 hidden or foreign files and folders are ignored, the first: "));
   CHECK_THAT(splits.notes[1],
-             Contains("one file that is no .jpg, .jpeg or .png is passed over: ") && Contains("Thumbs.db"));
+             Contains("one file that is no .jpg, .jpeg or .png is ignored: ") && Contains("Thumbs.db"));
 }
 
 TEST_CASE("masks and lists of annotations have no hidden files either", "[image_folder]") {

@@ -270,7 +270,7 @@ TEST_CASE("normalisation is per channel, of pixels in 0 to 1", "[transforms]") {
   CHECK_THROWS_WITH(run({{"normalise", {{"mean", {1, 2}}}}}, image),
                     Contains("2 means") && Contains("3 channels"));
   CHECK_THROWS_WITH(run({{"normalise", {{"std", {0}}}}}, image), Contains("std: expected number ≥ 1e-12"));
-  CHECK_THROWS_WITH(run({{"horizontal_flip", {}}}, features), Contains("works on images"));
+  CHECK_THROWS_WITH(run({{"horizontal_flip", {}}}, features), Contains("needs images"));
 }
 
 TEST_CASE("random_crop moves the image by up to the padding, evenly", "[transforms]") {

@@ -121,6 +121,6 @@ TEST_CASE("what does not fit indices says so", "[program]") {
     return outcome.err;
   };
   CHECK_THAT(refused(R"(model={"name": "mlp"})"), Contains("model") && Contains("i64"));
-  CHECK_THAT(refused(R"(data.augment=["horizontal_flip"])"), Contains("works on images"));
+  CHECK_THAT(refused(R"(data.augment=["horizontal_flip"])"), Contains("needs images"));
   CHECK_THAT(refused("model.layers.0.count=10"), Contains("embedding") && Contains("[0,10)"));
 }

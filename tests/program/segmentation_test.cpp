@@ -238,7 +238,7 @@ TEST_CASE("a set whose masks cannot be used stops a run in one line", "[program]
              }),
              Contains("train/images] has no .jpg, .jpeg or .png file in it"));
   CHECK_THAT(refused([](const Segmentation& task) { fs::remove_all(task / "set"); }),
-             Contains("[data.path] set: there is no such folder; a set has train/images"));
+             Contains("[data.path] set: there is no such folder; expected train/images"));
   CHECK_THAT(refused([](const Segmentation&) {}, {"loss=bce_dice"}),
              Contains("bce_dice needs two classes, the data has 3"));
   CHECK_THAT(refused([](const Segmentation&) {}, {"model.levels=5"}), Contains("model") && Contains("16"));

@@ -172,7 +172,7 @@ TEST_CASE("a summary counts images, boxes and classes; notes say what was change
   corpus.tallies.clipped = {3, "[f] a: b"};
   corpus.tallies.zero_area = {1, "[f] c: d"};
   CHECK(notes_of(corpus.tallies) ==
-        std::vector<std::string>{"3 boxes over the border of the image, cut to it; the first: [f] a: b",
+        std::vector<std::string>{"3 boxes across the border of the image, clipped to it; the first: [f] a: b",
                                  "1 box of zero area, left out; it is: [f] c: d"});
 }
 

@@ -166,10 +166,11 @@ TEST_CASE("what VOC's files cannot be called is refused before any is written", 
   refused([](BoxCorpus& c) { c.images[1].name = "b/2.1.png"; },
           "images b/2.1.png and 2.1.jpg would both be 2.1.xml");
   refused([](BoxCorpus& c) { c.images[1].name = "a b.png"; },
-          "[images/empty.png] \"a b\" cannot stand in a list");
+          "[images/empty.png] \"a b\" is neither valid in a VOC list");
   refused([](BoxCorpus& c) { c.classes.names[2] = "potted plant"; },
-          "[class 2] \"potted plant\" cannot stand in");
-  refused([](BoxCorpus& c) { c.classes.names[1] = "a/b"; }, "[class 1] \"a/b\" cannot stand in a list");
+          "[class 2] \"potted plant\" is neither valid in");
+  refused([](BoxCorpus& c) { c.classes.names[1] = "a/b"; },
+          "[class 1] \"a/b\" is neither valid in a VOC list");
 }
 
 TEST_CASE("the shortest decimal of which something holds", "[boxes]") {

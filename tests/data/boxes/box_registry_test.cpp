@@ -175,7 +175,7 @@ TEST_CASE("COCO by name: crowds are evaluated and not learnt, warnings are notes
   CHECK(objects_text(splits.test.images[0]) == "2:[0, 0, 50, 50]*");
   CHECK(has_note(splits,
                  "training: 1 crowd left out of training; it is: [a.jpg] annotation 2: [0, 0, 50, 50]"));
-  CHECK(has_note(splits, "1 of the 2 classes have no box to learn from: cat"));
+  CHECK(has_note(splits, "1 of the 2 classes have no training box: cat"));
   CHECK(has_note(splits, "an annotation has the id 0"));
   CHECK(has_note(splits, "test: 1 of its images are trained on, too"));
 }

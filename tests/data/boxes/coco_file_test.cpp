@@ -76,7 +76,7 @@ TEST_CASE("what is wrong with an item is said, with its place and value", "[boxe
     CHECK_FAILS(UserError, file.with(coco_annotation(8, "[1,2,3,4]") + "," + annotation),
                 "i.json] annotations, item 1" + part);
   };
-  fails(coco_annotation(9, "[1,2,3]"), " (id 9) has bbox 3 numbers, not x, y, width and height");
+  fails(coco_annotation(9, "[1,2,3]"), " (id 9) has bbox 3 numbers, expected x, y, width and height");
   fails(coco_annotation(9, "[1,2,3,4,5]"), " (id 9) has bbox 5 numbers");
   fails(coco_annotation(9, "[]"), " (id 9) has bbox 0 numbers");
   fails(coco_annotation(9, "[1,2,null,4]"), " (id 9) has bbox null among its numbers");
@@ -86,13 +86,13 @@ TEST_CASE("what is wrong with an item is said, with its place and value", "[boxe
   fails(coco_annotation(9, "{}"), " (id 9) has bbox an object");
   fails(coco_annotation(9, "null"), " (id 9) has no bbox");
   fails(coco_annotation(9, "[1,2,3,4]", R"(, "bbox": [1,2,3,4])"), " (id 9) has bbox twice");
-  fails(coco_annotation(9, "[1,2,3,4]", R"(, "area": "5")"), " (id 9) has area \"5\", which is a text");
+  fails(coco_annotation(9, "[1,2,3,4]", R"(, "area": "5")"), " (id 9) has area \"5\", expected a number");
   fails(coco_annotation(9, "[1,2,3,4]", R"(, "area": [5])"), " (id 9) has area a list");
   fails(coco_annotation(9, "[1,2,3,4]", R"(, "area": true)"), " (id 9) has area true");
-  fails(coco_annotation(9, "[1,2,3,4]", R"(, "iscrowd": 2)"), " (id 9) has iscrowd 2, which is 0 or 1");
-  fails(R"({"id": 1.5})", " has id 1.5, which is no integer");
-  fails(R"({"id": 18446744073709551615})", " has id 1.8446744073709552e+19, which is no integer");
-  fails(R"({"id": "x"})", " has id \"x\", which is a text");
+  fails(coco_annotation(9, "[1,2,3,4]", R"(, "iscrowd": 2)"), " (id 9) has iscrowd 2, expected 0 or 1");
+  fails(R"({"id": 1.5})", " has id 1.5, expected an integer");
+  fails(R"({"id": 18446744073709551615})", " has id 1.8446744073709552e+19, expected an integer");
+  fails(R"({"id": "x"})", " has id \"x\", expected a number");
   fails(R"({"image_id": 1, "category_id": 1, "bbox": [1,2,3,4]})", " has no id");
   fails(R"({"id": 1, "category_id": 1, "bbox": [1,2,3,4]})", " (id 1) has no image_id");
   fails(R"({"id": 1, "image_id": 1, "bbox": [1,2,3,4]})", " (id 1) has no category_id");
@@ -104,7 +104,7 @@ TEST_CASE("what is wrong with an item is said, with its place and value", "[boxe
   image(R"({"id": 1, "file_name": "a", "height": 5})", " (id 1) has no width");
   image(R"({"id": 1, "width": 5, "height": 5})", " (id 1) has no file_name");
   image(R"({"id": 1, "file_name": ""})", " (id 1) has file_name an empty text");
-  image(R"({"id": 1, "file_name": 5})", " (id 1) has file_name 5, which is no text");
+  image(R"({"id": 1, "file_name": 5})", " (id 1) has file_name 5, expected a text");
   image(R"({"id": 1, "width": 0})", " (id 1) has width 0, which is no number of pixels");
   image(R"({"id": 1, "height": 2.5})", " (id 1) has height 2.5, which is no number of pixels");
   image(R"({"id": 1, "file_name": "a", "height": 100000, "width": 100000})",
@@ -122,8 +122,8 @@ TEST_CASE("what is no file of instances is refused", "[boxes]") {
   fails(coco_json(coco_annotation(1, "[1e999,0,1,1]")), "is no JSON at byte ");
   fails(coco_json("").replace(3, 1, 1, '\0'), "is no JSON: byte 3 is NUL");
   fails(coco_json("") + std::string(1, '\0') + "x", "is no JSON: byte ");
-  fails("5", "is a number; the instances of COCO are an object");
-  fails(R"([{"image_id": 1}])", "is a list, as results of a detector are");
+  fails("5", "is a number; COCO instances are an object");
+  fails(R"([{"image_id": 1}])", "is a list, like results of a detector");
   fails("{}", "has no \"images\"; ");
   fails(R"({"images": [], "categories": []})", "has no \"annotations\"; ");
   fails(R"({"images": [], "annotations": []})", "has no \"categories\"; ");

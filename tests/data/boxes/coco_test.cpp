@@ -61,7 +61,7 @@ TEST_CASE("labels are ranks of the categories' ids, or the ids", "[boxes]") {
   far.categories[0].id = 123456789;
   CHECK_THROWS_WITH(
       coco_corpus(far, "f.json", "images", {}, datasets::CocoLabels::category_id),
-      Catch::Contains("category of id 123456789, ids that are labels (data.labels) are 1 to 100000"));
+      Catch::Contains("category of id 123456789, expected 1 to 100000 for ids as labels (data.labels)"));
   CocoFile nameless = small();
   nameless.categories[1].name.clear();
   CHECK_THROWS_WITH(corpus_of(nameless), Catch::Contains("category 7 has no name"));
@@ -132,7 +132,7 @@ TEST_CASE("a category 0 that is the background is no class, and no object is of 
   CHECK(corpus.classes.own_background == "_background_");
   file.annotations[1].category = 0;
   CHECK_FAILS(UserError, corpus_of(file),
-              "[f.json] annotation 4 of image 0: it is of category 0, the background, which no object is");
+              "[f.json] annotation 4 of image 0: it is of category 0, the background; remove it");
   // Any other category may have the id 0.
   file.categories.back().name = "emu";
   CHECK(corpus_of(file).classes.names == std::vector<std::string>{"background", "emu", "cat", "dog"});
@@ -166,7 +166,7 @@ TEST_CASE("ids that stand twice or are unknown are refused", "[boxes]") {
       },
       "annotation 5 of image 9: its box is -1 wide and 4 high; neither may be negative; 1 more is refused");
   refused([](CocoFile& f) { f.images[0].file_name = std::string("a\0b", 3); },
-          "image 9 has the file_name \"a\\u0000b\", which no file can have");
+          "image 9 has the file_name \"a\\u0000b\", which is no valid path");
   refused([](CocoFile& f) { f.images.clear(); }, "[f.json] has no image");
   refused([](CocoFile& f) { f.categories.clear(); }, "[f.json] has no category");
 }

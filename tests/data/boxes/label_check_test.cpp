@@ -43,19 +43,21 @@ TEST_CASE("outputs are the classes and the background", "[boxes]") {
   REQUIRE(eighty.count() == 80);
   CHECK(wrong_num_classes(eighty, 81).empty());
   CHECK(wrong_num_classes(eighty, 80) ==
-        "model.num_classes is 80, the data have 80 classes: the background is counted, too; say 81");
+        "model.num_classes is 80, the data have 80 classes: the background is counted, too; set it to 81");
   CHECK(wrong_num_classes(eighty, 91) ==
         "model.num_classes is 91, the data have 80 classes: labels are 1 to 80 without gaps, although the "
-        "ids of the categories go to 90; data.labels category_id makes labels of the ids; say 81");
-  CHECK(wrong_num_classes(eighty, 90).find("makes labels of the ids; say 81") != std::string::npos);
-  CHECK(wrong_num_classes(eighty, 82).find("the background is counted once; say 81") != std::string::npos);
+        "categories' ids go to 90; data.labels category_id uses the ids as labels; set it to 81");
+  CHECK(wrong_num_classes(eighty, 90).find("uses the ids as labels; set it to 81") != std::string::npos);
+  CHECK(wrong_num_classes(eighty, 82).find("the background is counted once; set it to 81") !=
+        std::string::npos);
   CHECK(wrong_num_classes(eighty, 21, "model.outputs") ==
         "model.outputs is 21, the data have 80 classes: these are the classes of the data and the "
-        "background; say "
+        "background; set it to "
         "81");
   const BoxClasses twenty = of_ids({1, 2, 3});
   CHECK(wrong_num_classes(twenty, 4).empty());
-  CHECK(wrong_num_classes(twenty, 3).find("the background is counted, too; say 4") != std::string::npos);
+  CHECK(wrong_num_classes(twenty, 3).find("the background is counted, too; set it to 4") !=
+        std::string::npos);
 }
 
 TEST_CASE("nothing is said of a corpus without a flaw", "[boxes]") { CHECK(label_warnings(sound()).empty()); }
@@ -67,14 +69,14 @@ TEST_CASE("classes that are called as the background is, or alike", "[boxes]") {
     CHECK(warning_of(corpus).find(
               fmt::format("class 2 of the files is called \"{}\" and is learnt as an object", name)) !=
           std::string::npos);
-    CHECK(warning_of(corpus).find("data.class_names, and model.num_classes is 2") != std::string::npos);
+    CHECK(warning_of(corpus).find("data.class_names, and set model.num_classes to 2") != std::string::npos);
   }
   for (const char* name : {"back ground noise", "big", "backgrounds", ""})
     CHECK_FALSE(datasets::means_background(name));
   BoxCorpus own = sound();
   own.classes.own_background = "_background_";
   CHECK(warning_of(own) ==
-        "category 0, \"_background_\", is taken for the background and is no class; model.num_classes is 3, "
+        "category 0, \"_background_\", means the background and is no class; set model.num_classes to 3, "
         "the "
         "classes and one background");
   BoxCorpus twice = sound();
@@ -85,17 +87,17 @@ TEST_CASE("classes that are called as the background is, or alike", "[boxes]") {
 TEST_CASE("classes without boxes, normalised boxes, corners for sizes, and an annotation 0", "[boxes]") {
   BoxCorpus unused = sound();
   unused.images[0].objects[1].label = 1;
-  CHECK(warning_of(unused) == "1 of the 2 classes have no box to learn from: c2");
+  CHECK(warning_of(unused) == "1 of the 2 classes have no training box: c2");
   unused = sound();
   unused.images[0].objects[1].crowd = true;
-  CHECK(warning_of(unused) == "1 of the 2 classes have no box to learn from: c2");
+  CHECK(warning_of(unused) == "1 of the 2 classes have no training box: c2");
   BoxCorpus unit = sound();
   unit.images[0].objects[0].box = {0, 0, 0.5, 1};
   CHECK(warning_of(unit).find("all boxes lie within the first pixel") == 0);
   BoxCorpus corners = sound();
   corners.tallies.clipped.count = 1;
-  CHECK(warning_of(corners).find(
-            "1 of 2 boxes reach over the border of their image: where a file has the corners") == 0);
+  CHECK(warning_of(corners).find("1 of 2 boxes cross the border of their image: if bbox has the corners") ==
+        0);
   corners.images[0].objects.resize(10, corners.images[0].objects[1]);
   CHECK(label_warnings(corners).empty());
   BoxCorpus zero = sound();

@@ -36,8 +36,7 @@ TEST_CASE("runs that are no mask are refused", "[boxes]") {
               "[m] the runs of the mask end 2 pixels before its 4x3");
   CHECK_FAILS(UserError, decode_rle("321011", 3, 4, "m"), "[m] run 5 of the mask has 3 pixels, of 2");
   CHECK_FAILS(UserError, decode_rle("3O", 3, 4, "m"), "run 1 of the mask has -1 pixels, of 9");
-  CHECK_FAILS(UserError, decode_rle("3 2", 3, 4, "m"),
-              "byte 1 of the mask's counts, 0x20, cannot stand there");
+  CHECK_FAILS(UserError, decode_rle("3 2", 3, 4, "m"), "byte 1 of the mask's counts, 0x20, is invalid there");
   CHECK_FAILS(UserError, decode_rle("3p", 3, 4, "m"), "byte 1 of the mask's counts, 0x70");
   CHECK_FAILS(UserError, decode_rle("3\xFF", 3, 4, "m"), "byte 1 of the mask's counts, 0xff");
   CHECK_FAILS(UserError, decode_rle("32101P", 3, 4, "m"), "the mask's counts end inside a number");

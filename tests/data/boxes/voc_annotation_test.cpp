@@ -50,7 +50,7 @@ TEST_CASE("objects right below the annotation, with parts and actions of their o
 TEST_CASE("what is wrong with an annotation is said, with file, object and value", "[boxes]") {
   CHECK_FAILS(UserError, parse("<annotation>\n<size>\n</annotation>"), "[a.xml:3] is no XML: ");
   CHECK_FAILS(UserError, parse(""), "[a.xml:1] is no XML: ");
-  CHECK_FAILS(UserError, parse("<html></html>"), "[a.xml] is no annotation of VOC: it begins with <html>");
+  CHECK_FAILS(UserError, parse("<html></html>"), "[a.xml] is no VOC annotation: it begins with <html>");
   CHECK_FAILS(UserError, parse("<annotation></annotation>"), "[a.xml] has no <size> of its image");
   CHECK_FAILS(UserError, parse("<annotation><size><width>5</width></size></annotation>"),
               "[a.xml] <size> has <height> \"\", which is no number");
@@ -78,5 +78,5 @@ TEST_CASE("what is wrong with an annotation is said, with file, object and value
   CHECK_FAILS(UserError, with(voc_object("dog", "1,5", "2", "3", "4")), "has <xmin> \"1,5\"");
   CHECK_FAILS(UserError, with(voc_object("dog", "1", "2", "1e999", "4")), "has <xmax> \"1e999\"");
   CHECK_FAILS(UserError, with(voc_object("dog", "1", "2", "3", "4", "<difficult>yes</difficult>")),
-              "object 1 (dog) has <difficult> \"yes\", which is 0 or 1");
+              "object 1 (dog) has <difficult> \"yes\", expected 0 or 1");
 }

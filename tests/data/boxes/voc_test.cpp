@@ -109,7 +109,7 @@ TEST_CASE("files that count from 0 are told by their key", "[boxes]") {
   CHECK(one.tallies.clipped.count == 2);
   CHECK(one.tallies.at_zero.count == 2);
   CHECK(one.tallies.at_zero.first.find("object 1 (cat): xmin 0, ymin 5") != std::string::npos);
-  CHECK(notes_of(one.tallies)[0].find("say data.one_based false") != std::string::npos);
+  CHECK(notes_of(one.tallies)[0].find("set data.one_based false") != std::string::npos);
   const BoxCorpus zero = kit.read({"VOC2012/trainval"}, false);
   CHECK(objects_text(zero.images[0]) == "1:[0, 5, 6, 7] 1:[5, 0, 6, 7]");
   CHECK(zero.tallies.clipped.count == 0);
@@ -148,11 +148,11 @@ TEST_CASE("what is wrong with lists is said, with the line", "[boxes]") {
     return kit.read({"VOC2007/x"});
   };
   CHECK_FAILS(UserError, read("000005\n000007 2\n"),
-              "x.txt:2] \"000007 2\" is neither an id nor, as in a list");
+              "x.txt:2] \"000007 2\" is neither an id nor, for a list");
   CHECK_FAILS(UserError, read("a photo 1\n"), "x.txt:1] \"a photo 1\" is neither an id");
-  CHECK_FAILS(UserError, read("000005\n000007\n000005\n"), "x.txt:3] 000005 stands in line 1, too");
-  CHECK_FAILS(UserError, read("000005\n../000007\n"), "x.txt:2] \"../000007\" cannot be the name of a file");
-  CHECK_FAILS(UserError, read("..\n"), "cannot be the name of a file");
+  CHECK_FAILS(UserError, read("000005\n000007\n000005\n"), "x.txt:3] 000005 is in line 1, too");
+  CHECK_FAILS(UserError, read("000005\n../000007\n"), "x.txt:2] \"../000007\" is no valid file name");
+  CHECK_FAILS(UserError, read("..\n"), "is no valid file name");
   CHECK_FAILS(UserError, read("\n \n"), "x.txt] lists no image");
   CHECK_FAILS(UserError, read("000005 -1\n"), "x.txt] lists no image");
   CHECK_FAILS(UserError, read("000004\n"), "x.txt:1] 000004 has no annotation: there is no ");

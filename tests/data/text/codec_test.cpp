@@ -132,8 +132,8 @@ TEST_CASE("codecs that are only described have sizes and marks, and do nothing",
   CHECK(words->begin() == 1);
   CHECK(words->end() == 1);
   CHECK(described("words", {{"size", 0}}) == nullptr);
-  CHECK_FAILS(InternalError, bpe->encode("a"), "bpe of 500 pieces is only described");
-  CHECK_FAILS(InternalError, words->decode(Ids{2}), "only described");
+  CHECK_FAILS(InternalError, bpe->encode("a"), "bpe of 500 pieces is a description");
+  CHECK_FAILS(InternalError, words->decode(Ids{2}), "is a description");
 }
 
 TEST_CASE("what is wrong with a codec is said", "[codec]") {
@@ -141,8 +141,8 @@ TEST_CASE("what is wrong with a codec is said", "[codec]") {
   CHECK_FAILS(UserError, learn("unigram", {{"size", 100}}, few), "train.txt] no 100 pieces of kind unigram");
   CHECK_FAILS(UserError, learn("bpe", {{"size", 100}}, few), "Vocabulary size");
   CHECK_FAILS(UserError, learn("bpe", {{"size", 5}}, {"abcdefgh"}), "train.txt] no 5 pieces of kind bpe");
-  CHECK_FAILS(UserError, learn("unigram", {}, {"", " \t"}), "the 2 texts to learn have no piece");
-  CHECK_FAILS(UserError, learn("words", {}, {"", "!!"}), "the 2 texts to learn have no piece (codec words)");
+  CHECK_FAILS(UserError, learn("unigram", {}, {"", " \t"}), "the 2 training texts have no piece");
+  CHECK_FAILS(UserError, learn("words", {}, {"", "!!"}), "the 2 training texts have no piece (codec words)");
   CHECK_FAILS(UserError, learn("bpe", {{"size", 3}}, few), "size");
   CHECK_FAILS(UserError, learn("bpe", {{"coverage", 1.5}}, few), "coverage");
   CHECK_FAILS(UserError, learn("bpo", {}, few), "bpe");
@@ -159,7 +159,7 @@ TEST_CASE("damaged descriptions of codecs are refused", "[codec]") {
   CHECK_FAILS(UserError, recall({{"name", "bpe"}}), "old.safetensors] the description of a codec is damaged");
   CHECK_FAILS(UserError, recall(Json::array()), "is damaged");
   CHECK_FAILS(UserError, recall({{"name", "words"}, {"vocabulary", {"<unk>", "a", "b"}}}),
-              "a vocabulary begins with");
+              "the vocabulary begins with");
   CHECK_FAILS(UserError, recall({{"name", "letters"}, {"vocabulary", Json::array()}}), "letters");
   CHECK_FAILS(UserError, recall({{"name", "bpe"}, {"model", "no base64"}}), "should be base64");
   CHECK_FAILS(UserError, recall({{"name", "bpe"}, {"model", files::base64("no model")}}),

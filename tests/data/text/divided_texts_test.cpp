@@ -133,7 +133,8 @@ TEST_CASE("room for a part of a batch is a part of the batch's", "[division]") {
 TEST_CASE("texts are divided once", "[division]") {
   for (const Case& c : cases()) {
     CAPTURE(c.name);
-    CHECK_FAILS(UserError, c.source->divided({2, 0, 3}), "3 parts from part 0 on, there are 2");
+    CHECK_FAILS(UserError, c.source->divided({2, 0, 3}),
+                "3 parts from part 0 on, expected parts within the 2");
     CHECK_FAILS(InternalError, c.source->divided({2, 0, 1})->divided({2, 1, 1}), "to be divided into 2");
     CHECK(c.source->divided({1, 0, 1})->divided({2, 1, 1})->division() == ShardSpec{2, 1, 1});
   }

@@ -93,12 +93,12 @@ TEST_CASE("what is wrong with labelled lines is said with file and line", "[text
   CHECK_THAT(wrong_training("pets\ta cat\n\ntools\ta saw\n"), Contains("train.tsv:2") && Contains("no tab"));
   CHECK_THAT(wrong_training("\ta cat\n"), Contains("train.tsv:1") && Contains("no label"));
   CHECK_THAT(wrong_training("tools\ta saw\npets\t  \n"),
-             Contains("train.tsv:2") && Contains("no text behind the label \"pets\""));
+             Contains("train.tsv:2") && Contains("no text after the label \"pets\""));
   CHECK_THAT(wrong_training("pets\ta \xff cat\n"), Contains("train.tsv:1") && Contains("0xff"));
   CHECK_THAT(wrong_training("pets\ta cat\ntools\ta very long saw\n", 12),
              Contains("train.tsv:2") && Contains("21 bytes") && Contains("max_line"));
   CHECK_THAT(wrong_training(""), Contains("train.tsv") && Contains("empty"));
-  CHECK_THAT(wrong_training("pets\ta cat\npets\ta dog\n"), Contains("the one label \"pets\""));
+  CHECK_THAT(wrong_training("pets\ta cat\npets\ta dog\n"), Contains("only the label \"pets\""));
   CHECK_THAT(wrong_training("pets\t,\ntools\t;\n"), Contains("no word"));
   CHECK_THAT(wrong_test("pets\ta cat\ntool\ta saw\n"),
              Contains("test.tsv:2") && Contains("no label \"tool\"") && Contains("pets, tools") &&
@@ -172,7 +172,7 @@ TEST_CASE("a header names the columns and is no class", "[text]") {
   const TemporaryDirectory folder;
   const LabelledCorpus corpus = of_file(folder, "a.tsv", lines);
   REQUIRE(corpus.notes.size() >= 1);
-  CHECK_THAT(corpus.notes.back(), Contains("a.tsv:1: the label \"etikett\" comes in this line alone"));
+  CHECK_THAT(corpus.notes.back(), Contains("a.tsv:1: the label \"etikett\" occurs only in this line"));
 }
 
 TEST_CASE("labelled texts as objects of JSON", "[text]") {
@@ -201,7 +201,7 @@ TEST_CASE("a folder of labelled texts has a folder for each class", "[text]") {
   CHECK(read.rows[0].label == "bad");
   CHECK(read.rows[1].text == "a fine\nday.\n");
   REQUIRE(read.notes.size() == 1);
-  CHECK_THAT(read.notes[0], Contains("4 entries are left out"));
+  CHECK_THAT(read.notes[0], Contains("4 entries are ignored"));
   CHECK_THAT(user_error_of([&] { datasets::read_labelled_rows((folder / "good").string(), {}); }),
              Contains("good") && Contains("a folder for each class"));
 }
@@ -220,5 +220,5 @@ TEST_CASE("texts to test on come from every class where there is no such file", 
   CHECK(corpus.validation.labels == Labels{0, 0, 0, 1});
   CHECK(corpus.train.size() == 8);
   CHECK_THAT(user_error_of([&] { datasets::read_labelled_lines({.train = path, .test_fraction = 0.01}); }),
-             Contains("test_fraction of 0.01 of every class takes none of its 20 texts"));
+             Contains("test_fraction of 0.01 of each class takes none of its 20 texts"));
 }

@@ -29,15 +29,15 @@ std::vector<std::uint32_t> sorted(std::vector<std::uint32_t> order) {
   return order;
 }
 
-std::vector<Index> counts_of(const BucketOrder& plan) {
+std::vector<Index> counts_of(const BucketOrder& buckets) {
   std::vector<Index> counts;
-  for (const auto& batch : plan.batches) counts.push_back(batch.count);
+  for (const auto& batch : buckets.batches) counts.push_back(batch.count);
   return counts;
 }
 
-std::vector<Index> padded_of(const BucketOrder& plan) {
+std::vector<Index> padded_of(const BucketOrder& buckets) {
   std::vector<Index> padded;
-  for (const auto& batch : plan.batches) padded.push_back(batch.length);
+  for (const auto& batch : buckets.batches) padded.push_back(batch.length);
   return padded;
 }
 
@@ -57,12 +57,12 @@ TEST_CASE("padded lengths lie on a grid", "[buckets]") {
 
 TEST_CASE("buckets by hand: sorted, cut, padded", "[buckets]") {
   const std::vector<Index> lengths{9, 3, 17, 3, 8};
-  const BucketOrder plan = order_buckets(lengths, {.sentences = 2, .shuffle = false}, 0);
-  CHECK(plan.order == std::vector<std::uint32_t>{1, 3, 4, 0, 2});  // of one length in the order they came
-  CHECK(counts_of(plan) == std::vector<Index>{2, 2, 1});
-  CHECK(padded_of(plan) == std::vector<Index>{8, 16, 24});
-  CHECK(plan.real_share == Approx(40.0 / 72.0));
-  CHECK(std::ranges::equal(plan.samples(1), std::vector<std::uint32_t>{4, 0}));
+  const BucketOrder buckets = order_buckets(lengths, {.sentences = 2, .shuffle = false}, 0);
+  CHECK(buckets.order == std::vector<std::uint32_t>{1, 3, 4, 0, 2});  // of one length in the order they came
+  CHECK(counts_of(buckets) == std::vector<Index>{2, 2, 1});
+  CHECK(padded_of(buckets) == std::vector<Index>{8, 16, 24});
+  CHECK(buckets.real_share == Approx(40.0 / 72.0));
+  CHECK(std::ranges::equal(buckets.samples(1), std::vector<std::uint32_t>{4, 0}));
 
   // 8 · 3 and 16 · 1 fit into 31, 8 · 4 does not, nor 16 · 2.
   const BucketOrder tokens = order_buckets(lengths, {.tokens = 31, .shuffle = false}, 0);
@@ -87,14 +87,14 @@ TEST_CASE("buckets hold every sample once, a pure function of seed and epoch", "
   std::iota(all.begin(), all.end(), 0U);
   for (BucketOptions options :
        {BucketOptions{.sentences = 16, .seed = 4}, BucketOptions{.tokens = 640, .seed = 4}}) {
-    const BucketOrder plan = order_buckets(lengths, options, 2);
-    CHECK(sorted(plan.order) == all);
+    const BucketOrder buckets = order_buckets(lengths, options, 2);
+    CHECK(sorted(buckets.order) == all);
     Index total = 0, padded = 0;
     std::set<std::uint32_t> seen;
-    for (std::size_t k = 0; k < plan.batches.size(); ++k) {
-      const auto& batch = plan.batches[k];
+    for (std::size_t k = 0; k < buckets.batches.size(); ++k) {
+      const auto& batch = buckets.batches[k];
       Index longest = 0;
-      for (const std::uint32_t sample : plan.samples(static_cast<Index>(k))) {
+      for (const std::uint32_t sample : buckets.samples(static_cast<Index>(k))) {
         longest = std::max(longest, lengths[sample]);
         seen.insert(sample);
       }
@@ -108,29 +108,29 @@ TEST_CASE("buckets hold every sample once, a pure function of seed and epoch", "
     CHECK(total == 5003);
     CHECK(seen.size() == 5003);
     const Index real = std::accumulate(lengths.begin(), lengths.end(), Index{0});
-    CHECK(plan.real_share == Approx(static_cast<double>(real) / static_cast<double>(padded)));
-    CHECK(plan.real_share > 0.85);
+    CHECK(buckets.real_share == Approx(static_cast<double>(real) / static_cast<double>(padded)));
+    CHECK(buckets.real_share > 0.85);
 
-    CHECK(same(plan, order_buckets(lengths, options, 2)));
-    CHECK_FALSE(same(plan, order_buckets(lengths, options, 3)));
+    CHECK(same(buckets, order_buckets(lengths, options, 2)));
+    CHECK_FALSE(same(buckets, order_buckets(lengths, options, 3)));
     options.seed = 5;
-    CHECK_FALSE(same(plan, order_buckets(lengths, options, 2)));
+    CHECK_FALSE(same(buckets, order_buckets(lengths, options, 2)));
   }
 }
 
 TEST_CASE("buckets are sorted within shards alone, and batches come in any order", "[buckets]") {
   const std::vector<Index> lengths = lengths_of(1000, 400);
   const BucketOptions options{.sentences = 5, .shard = 20};  // shards of 100
-  const BucketOrder plan = order_buckets(lengths, options, 0);
-  for (std::size_t i = 0; i + 1 < plan.order.size(); ++i)
-    if (i % 100 != 99) CHECK(lengths[plan.order[i]] <= lengths[plan.order[i + 1]]);
+  const BucketOrder buckets = order_buckets(lengths, options, 0);
+  for (std::size_t i = 0; i + 1 < buckets.order.size(); ++i)
+    if (i % 100 != 99) CHECK(lengths[buckets.order[i]] <= lengths[buckets.order[i + 1]]);
   Index drops = 0;
-  for (std::size_t i = 99; i + 1 < plan.order.size(); i += 100)
-    drops += lengths[plan.order[i]] > lengths[plan.order[i + 1]];
+  for (std::size_t i = 99; i + 1 < buckets.order.size(); i += 100)
+    drops += lengths[buckets.order[i]] > lengths[buckets.order[i + 1]];
   CHECK(drops == 9);
   Index descents = 0;
-  for (std::size_t k = 0; k + 1 < plan.batches.size(); ++k)
-    descents += plan.batches[k].length > plan.batches[k + 1].length;
+  for (std::size_t k = 0; k + 1 < buckets.batches.size(); ++k)
+    descents += buckets.batches[k].length > buckets.batches[k + 1].length;
   CHECK(descents > 60);  // of 199, in random order about half
   // 80 batches, unless said otherwise.
   const BucketOrder wide = order_buckets(lengths, {.sentences = 5}, 0);
@@ -155,5 +155,5 @@ TEST_CASE("buckets that cannot be are refused", "[buckets]") {
   CHECK_FAILS(
       UserError, order_buckets(lengths, {.tokens = 15}, 0),
       "[length_buckets] sample 1 has 9 tokens, 16 with padding, a batch at most 15; leave it out, cut it, "
-      "or take larger batches");
+      "or set larger batches");
 }

@@ -83,7 +83,7 @@ TEST_CASE("every sequence comes once an epoch, whole, with its length and label"
       }
       CHECK(seen.size() == 500);
       CHECK(std::ranges::all_of(seen, [](const auto& each) { return each.second == 1; }));
-      CHECK(source->plan(epoch)->real_share ==
+      CHECK(source->order(epoch)->real_share ==
             Approx(static_cast<double>(real) / static_cast<double>(padded)));
     }
   }

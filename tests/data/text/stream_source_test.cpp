@@ -200,7 +200,7 @@ TEST_CASE("streams that cannot be are refused", "[streams]") {
               "[streams] chunks of 0 words, expected at least 1");
   CHECK_FAILS(UserError, source(10, {.streams = 0}), "[streams] 0 streams, expected at least 1");
   CHECK_FAILS(UserError, source(9, {.streams = 10}),
-              "[streams] 9 words in 10 streams, each of which needs one; take at most 9 streams");
+              "[streams] 9 words in 10 streams, expected one for each; set at most 9 streams");
   CHECK_FAILS(UserError, source(0, {.streams = 1}), "0 words in 1 streams");
   CHECK_NOTHROW(source(10, {.streams = 5}));
 }

@@ -105,7 +105,7 @@ TEST_CASE("parts without a file are the last lines of the training file, in one 
 
   CHECK_FAILS(
       UserError, datasets::read_text_files({.train = path, .test_fraction = 0.04}, all),
-      "train] test_fraction of 0.04 of its 20 lines leaves it without any; give a file of its own, or 0");
+      "train] test_fraction of 0.04 of its 20 lines leaves it without any; set a separate file, or 0");
   CHECK_FAILS(
       UserError,
       datasets::read_text_files({.train = path, .validation_fraction = 0.5, .test_fraction = 0.5}, all),
@@ -146,7 +146,7 @@ TEST_CASE("texts that cannot be read are told with file and line", "[text]") {
               "train:2] byte 2 is 0xe9, which is no UTF-8");
   CHECK_NOTHROW(read("ok\nlonger\n", 6));
   CHECK_FAILS(UserError, read("ok\nlonger\n", 5),
-              "train:2] a line of 6 bytes, at most 5 are taken (max_line); break it into sentences");
+              "train:2] a line of 6 bytes, at most 5 are allowed (max_line); break it into sentences");
   CHECK_FAILS(UserError, datasets::read_text_files({.train = (folder / "nowhere").string()}), "nowhere");
 }
 

@@ -63,7 +63,7 @@ TEST_CASE("what is no UTF-8 is told with its place", "[text]") {
   CHECK_NOTHROW(datasets::require_utf8("caf\xc3\xa9", "menu:1"));
   CHECK_NOTHROW(datasets::require_utf8("", "menu:1"));
   CHECK_FAILS(UserError, datasets::require_utf8("caf\xe9 ol", "menu:7"),
-              "[menu:7] byte 4 is 0xe9, which is no UTF-8; convert the file (iconv -t UTF-8)");
+              "[menu:7] byte 4 is 0xe9, expected UTF-8; convert the file (iconv -t UTF-8)");
   CHECK_FAILS(UserError, datasets::require_utf8("\xc0\x80", "menu:7"), "byte 1 is 0xc0");       // overlong
   CHECK_FAILS(UserError, datasets::require_utf8("a\xed\xa0\x80", "menu:7"), "byte 2 is 0xed");  // a surrogate
 }

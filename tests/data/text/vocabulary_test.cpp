@@ -59,7 +59,7 @@ TEST_CASE("a vocabulary that cannot be is refused", "[text]") {
   CHECK_FAILS(UserError, Vocabulary(WordCounts(), {}), "[vocabulary] the text has no word");
   CHECK_FAILS(UserError, Vocabulary(counts_of({"<unk>", "<end>"}), {}), "the text has no word");
   CHECK_FAILS(UserError, Vocabulary(counts(), {.size = 9, .min_count = 4}),
-              "no word comes 4 times (min_count); the most frequent, \"a\", comes 3 times");
+              "no word occurs 4 times (min_count); the most frequent, \"a\", occurs 3 times");
 }
 
 TEST_CASE("words become numbers, those without one are counted", "[text]") {
@@ -87,7 +87,7 @@ TEST_CASE("a vocabulary is kept as JSON", "[text]") {
   CHECK_FAILS(UserError, read(R"(["<unk>",7,"a"])"), "[weights] word 1 of the vocabulary is no string");
   CHECK_FAILS(UserError, read(R"(["<unk>","<end>"])"), "[weights] a vocabulary of 2 words, expected 3 to");
   CHECK_FAILS(UserError, read(R"(["<unk>","a","<end>"])"),
-              "a vocabulary begins with <unk> and <end>, this one with \"<unk>\" and \"a\"");
+              "the vocabulary begins with \"<unk>\" and \"a\", expected <unk> and <end>");
   CHECK_FAILS(UserError, read(R"(["<unk>","<end>","a",""])"), "word 3 of the vocabulary is empty");
   CHECK_FAILS(UserError, read(R"(["<unk>","<end>","a","b","a"])"),
               "words 2 and 4 of the vocabulary are both \"a\"");
