@@ -3,16 +3,16 @@
 Tandem in FP32 against PyTorch in FP32 and in AMP-BF16 against PyTorch's autocast to bfloat16, and mixed precision
 against Tandem's own FP32. Both processes build the model, warm up, and then run blocks of steps alternately; each pair
 of neighbouring blocks gives one ratio. The order within a pair alternates. Blocks during which foreign processes used
-the cores are thrown away, and nothing is measured before the cores are quiet. On cores that are never quiet, --clock cpu
-compares the CPU seconds that the two processes used, with threads that sleep while they wait; foreign processes then
-count only by what they do to the caches. The tables give the median of the paired ratios with its quartiles, and keep the
-rows of other contests, machines and clocks (bench/results.py).
+the cores are discarded, and measurement starts when the cores are quiet. On cores that are never quiet, --clock cpu
+compares the CPU seconds of the two processes, whose threads then sleep while they wait; foreign processes still disturb
+the caches. The tables give the median of the paired ratios with its quartiles, and keep the rows of other contests,
+machines and clocks (bench/results.py).
 
-Beside each row stands what these cores can do: rates of products and bandwidths, measured by Tandem's kernels after the last
-pair, and the share of that roofline that Tandem's step reaches. Both are left out where foreign processes disturb them.
+Each row also has the limits of these cores (rates of products and bandwidths, measured by Tandem's kernels after the last
+pair) and the share of that roofline that Tandem's step reaches. Both are left out if foreign processes disturb them.
 
-In the workload resnet20_shared two busy loops run on the same cores all the while, and no thread is bound to one of
-them: it shows what it costs to wait for a thread that is not running.
+In the workload resnet20_shared, two busy loops run on the same cores and no thread is bound to a core: it shows the cost
+of waiting for a thread that is not running.
 """
 
 import argparse
@@ -34,7 +34,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def busy_ticks(cores):
-    """Ticks that the given cores spent on anything but idling."""
+    """Ticks that the given cores were not idle."""
     total = 0
     with open("/proc/stat") as f:
         for line in f:
@@ -93,7 +93,7 @@ class Worker:
         return total * 1e-9
 
     def seconds(self, steps):
-        """Runs that many steps; the seconds they took by the chosen clock."""
+        """Runs the steps; returns their seconds by the chosen clock."""
         before = self.cpu_seconds()
         wall = self.ask(f"run {steps}")["seconds"]
         return wall if self.clock == "wall" else self.cpu_seconds() - before
@@ -112,7 +112,7 @@ class Cores:
         return sum(process_ticks(each.process.pid) for each in self.own) + process_ticks(os.getpid())
 
     def foreign_share(self, call):
-        """Runs call() and returns its value with the share of the cores that others used meanwhile."""
+        """Runs call() and returns its value with the share of the cores that foreign processes used."""
         busy, own, start = busy_ticks(self.cores), self.own_ticks(), time.monotonic()
         value = call()
         elapsed = max(time.monotonic() - start, 1e-3)
@@ -177,20 +177,20 @@ def measure_with_files(contest, options, cores):
 
 
 def roofline(tandem, own, options, cores, seconds):
-    """The rates of these cores, and the share of them that a step of so many seconds by the chosen clock reaches; nothing where
-    other processes used the cores whenever the rates were measured."""
+    """Limits of these cores, and the share of them that a step of `seconds` by the chosen clock reaches; nothing if foreign processes
+    disturbed each measurement."""
     guard = Cores(cores, own, options.foreign_limit)
     for _ in range(5):
         limits, foreign = guard.foreign_share(lambda: tandem.ask("limits"))
         if foreign <= guard.limit:
             step = tandem.ask("roofline")
             return {"limits": limits, "roofline": dict(step, share=results.share(step, seconds, options.clock, len(cores)))}
-    print(f"bench: no limits: other processes used {100 * foreign:.0f} % of the cores {cores} meanwhile", file=sys.stderr)
+    print(f"bench: no limits: foreign processes used {100 * foreign:.0f} % of the cores {cores}", file=sys.stderr)
     return {}
 
 
 def take_turns(tandem, other, own, steps, options, cores, title):
-    """The ratios of neighbouring blocks, items a second of each worker's blocks, and how many pairs were disturbed."""
+    """Ratios of neighbouring blocks, items per second of each worker's blocks, and the number of disturbed pairs."""
     guard = Cores(cores, own, options.foreign_limit if options.clock == "wall" else float("inf"))
     ratios, rates, dropped = [], {tandem: [], other: []}, 0
     while len(ratios) < options.pairs:
@@ -213,8 +213,8 @@ def take_turns(tandem, other, own, steps, options, cores, title):
 
 
 def shows(workload, precision, opponent, clock):
-    """Beside busy loops one precision says it all, and CPU seconds say nothing about waiting. Parts have one precision and one
-    opponent."""
+    """Whether a contest is measured. Beside busy loops, one precision suffices, and CPU seconds do not show waiting. Parts have one
+    precision and one opponent."""
     if WORKLOADS[workload].part:
         return precision == "fp32" and opponent == "pytorch"
     return WORKLOADS[workload].loops == 0 or (precision == "fp32" and clock == "wall")
@@ -240,35 +240,35 @@ def main():
     parser.add_argument("--worker", type=pathlib.Path, required=True, help="bench_worker (given by bench/run)")
     parser.add_argument("--workload", action="append", choices=sorted(WORKLOADS), help="repeatable; default: all")
     parser.add_argument("--precision", action="append", choices=list(OPPONENTS),
-                        help="of Tandem; repeatable; default: all")
+                        help="precision of Tandem; repeatable; default: all")
     parser.add_argument("--against", action="append", choices=["pytorch", "ipex", "pytorch_fp32", "fp32"],
-                        help="PyTorch in the same precision, that with Intel's extension (ipex.optimize), PyTorch in FP32, or "
+                        help="opponent: PyTorch in the same precision, that with Intel's extension (ipex.optimize), PyTorch in FP32, or "
                              "Tandem's own FP32; repeatable; default: all but the extension")
     parser.add_argument("--peer", action="append", choices=sorted(ON_REQUEST), default=[],
-                        help="against that as well: Intel's extension 2.8 for PyTorch 2.8, in an environment of its own, which is "
-                             "made when it is first asked for (several GB)")
+                        help="further opponent: Intel's extension 2.8 for PyTorch 2.8, in a separate environment that the first use "
+                             "creates (several GB)")
     parser.add_argument("--isa", choices=list(LEVELS), help="limits both sides to the instructions of a level (docs/cpu.md)")
-    parser.add_argument("--pairs", type=int, default=15, help="neighbouring blocks a ratio is the median of; 2 or more")
+    parser.add_argument("--pairs", type=int, default=15, help="pairs of blocks per median ratio, at least 2")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--clock", choices=["wall", "cpu"], default="wall",
-                        help="cpu: for cores that others use as well; no quiet is waited for")
+                        help="cpu: for shared cores; does not wait for quiet ones")
     parser.add_argument("--foreign-limit", type=float, default=0.04, help="tolerated share of the cores (wall)")
     parser.add_argument("--patience", type=float, default=60, help="seconds to wait for quiet cores (wall)")
     parser.add_argument("--output", type=pathlib.Path, default=results.RESULTS,
-                        help="tables; the rows they are made of lie beside it, as .json, and those not measured now stay")
+                        help="file of tables; their rows are beside it as .json, and rows not measured now are kept")
     options = parser.parse_args()
     if options.pairs < 2:
-        parser.error(f"--pairs {options.pairs}: quartiles take two pairs at least")
+        parser.error(f"--pairs {options.pairs}: expected at least 2, for quartiles")
     cores = sorted(os.sched_getaffinity(0))[: options.threads]
     if len(cores) < options.threads:
-        sys.exit(f"bench: {options.threads} threads asked for, {len(cores)} cores available")
+        sys.exit(f"bench: {options.threads} threads requested, {len(cores)} cores available")
     contests = [(w, p, o) for w in options.workload or WORKLOADS for p in options.precision or OPPONENTS
                 for o in OPPONENTS[p] if wanted(o, options) and shows(w, p, o, options.clock)]
     if not contests:
         parser.error("nothing to compare: fp32 is compared with PyTorch, amp_bf16 with both, amp_fp16 with fp32; "
                      "beside busy loops only fp32 is, by the wall clock, and parts only in fp32 with PyTorch")
     if any(opponent == "ipex" for _, _, opponent in contests) and not options.ipex_python:
-        parser.error("--ipex-python: Intel's extension is asked for")
+        parser.error("--ipex-python: needed for Intel's extension")
     if options.isa == "v2" and any(opponent == "ipex" for _, _, opponent in contests):
         parser.error("--isa v2: Intel's extension for PyTorch needs AVX2")
     measured = [measure_with_files(contest, options, cores) for contest in contests]

@@ -44,7 +44,7 @@ class Reader {
   void check(bool sound) const {
     require(
         sound, whole_,
-        "this is no convolution: 64>128@28k3s2b16 has 64 channels in and 128 out, images of 28×28, a kernel "
+        "expected a name such as 64>128@28k3s2b16: 64 channels in and 128 out, images of 28×28, a kernel "
         "of 3×3, stride 2 and batch 16; p, d and g are padding, dilation and groups, and 28x30 is a height "
         "and a width");
   }
@@ -53,7 +53,7 @@ class Reader {
   std::string_view whole_, left_;
 };
 
-// The padding that keeps the extent at stride 1, rounded down.
+// Padding that keeps the extent at stride 1, rounded down.
 Extents usual_padding(const Convolution& p) {
   const auto& d = p.options.dilation;
   return {d[0] * (p.kernel_height - 1) / 2, d[1] * (p.kernel_width - 1) / 2};
@@ -181,13 +181,13 @@ std::span<const Network> networks() {
                        {"16>32@64k2s2b16", {1, 1, 1}},
                        {"32>16@64b16", {1, 1, 1}},
                        {"16>11@64k1b16", {1, 1, 1}}})},
-      // The discriminator's and the generator's layers have the same shapes, but for their last and first.
+      // Discriminator and generator have the same shapes, except the last and first layers.
       {"dcgan", layers({{"1>32@32k4s2b64", {4, 3, 3}},
                         {"32>64@16k4s2b64", {4, 5, 3}},
                         {"64>128@8k4s2b64", {4, 5, 3}},
                         {"128>1@4k4p0b64", {3, 3, 2}},
                         {"128>100@4k4p0b64", {0, 2, 1}}})},
-      // The depthwise ones of ssdlite320_mobilenet_v3.
+      // The depthwise layers of ssdlite320_mobilenet_v3.
       {"ssdlite320", layers({{"16>16@160g16b8", {1, 1, 1}},       {"64>64@160s2g64b8", {1, 1, 1}},
                              {"72>72@80g72b8", {1, 1, 1}},        {"72>72@80k5s2g72b8", {1, 1, 1}},
                              {"120>120@40k5g120b8", {2, 2, 2}},   {"240>240@40s2g240b8", {1, 1, 1}},

@@ -1,9 +1,8 @@
-// Times each algorithm of the CPU's convolutions on the shapes of networks, and compares what
-// core/cpu/conv_choice.h chooses with the fastest: the figures beside its rules are made here (docs/cpu.md).
+// Times each algorithm of the CPU's convolutions on the shapes of networks, and compares the choice of
+// core/cpu/conv_choice.h with the fastest. The figures behind its rules come from here (docs/cpu.md).
 //
-// A training step finds its images in memory rather than in a cache of one core, and its filters changed: so
-// does a call here, and packs them. Rounds alternate between the algorithms; an algorithm's time is the best
-// of its rounds.
+// As in a training step, images come from memory rather than a core's cache, and filters are packed anew in
+// each call. Rounds alternate between the algorithms; the time of an algorithm is its best round.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -49,13 +48,13 @@ struct Case {
   Convolution problem;
   Pass pass;
   DType dtype;
-  int count;  // in a step
+  int count;  // per step
 
-  // As autocast has them: gradients of filters are f32.
+  // As autocast chooses them: gradients of filters are f32.
   cpu::ConvDtypes dtypes() const {
     return {dtype, dtype, pass == Pass::filter_gradient ? DType::f32 : dtype};
   }
-  // Of the definition, borders included.
+  // Operations of the definition, borders included.
   double flop() const {
     const Convolution& p = problem;
     return 2.0 * static_cast<double>(p.batch * p.out_height * p.out_width * p.out_channels) *
@@ -65,8 +64,8 @@ struct Case {
 
 struct Measured {
   ConvAlgorithm algorithm;
-  std::string implementation;  // as ConvolutionTrace has it
-  std::int64_t calls = 1;      // a round
+  std::string implementation;  // from ConvolutionTrace
+  std::int64_t calls = 1;      // per round
   double seconds = std::numeric_limits<double>::infinity();
 };
 
@@ -80,10 +79,10 @@ struct Result {
   double slowdown() const { return picked().seconds / fastest().seconds; }
 };
 
-// The tensors of a case, as often as it takes to leave the caches.
+// The tensors of a case, with enough copies to exceed the caches.
 class Operands {
  public:
-  // Images that calls take in turn have `spread` bytes together.
+  // `spread`: bytes of the images that calls use in turn.
   Operands(const Case& what, bool accumulate, std::size_t spread) : what_(what), accumulate_(accumulate) {
     const Convolution& p = what.problem;
     const Shape image{p.batch, p.height, p.width, p.channels},
@@ -127,7 +126,7 @@ class Operands {
   std::size_t next_ = 0;
 };
 
-// Of the wall, or of the process on all cores.
+// Wall time, or processor time of all threads.
 double now(bool processor) {
   timespec time{};
   clock_gettime(processor ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &time);
@@ -171,12 +170,12 @@ Result measure(const Case& what, const Options& options) {
   return result;
 }
 
-// ---- what is measured
+// ---- measurement
 
 DType dtype_named(const std::string& name) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
     if (tandem::name_of(dtype) == name) return dtype;
-  throw UserError("--dtype", name);  // the command line has checked
+  throw UserError("--dtype", name);  // the command line has checked it
 }
 
 template <class Names>
@@ -211,7 +210,7 @@ std::vector<Case> cases_of(const Options& options) {
   return cases;
 }
 
-// ---- what is said
+// ---- report
 
 class Report {
  public:
@@ -336,40 +335,40 @@ int main(int argc, char** argv) {
   std::vector<std::string> networks;
   for (const auto& network : bench::networks()) networks.emplace_back(network.name);
   CLI::App app(
-      "Times each algorithm of the CPU's convolutions, and compares what is chosen with the fastest.\n"
-      "TANDEM_ISA takes a lower level.");
+      "Times each algorithm of the CPU's convolutions, and compares the chosen one with the fastest.\n"
+      "TANDEM_ISA selects a lower level.");
   app.add_option("shape", options.shapes,
                  "such as 64>128@28k3s2b16: channels in and out, extent of the image, kernel, stride, batch; "
-                 "p, d and g are padding, dilation and groups. Without any, those of the networks");
+                 "p, d and g are padding, dilation and groups. Default: those of the networks");
   app.add_option("--network", options.networks, "layers of this network only; repeatable")
       ->allow_extra_args(false)
       ->check(CLI::IsMember(networks));
   app.add_option("--pass", options.passes, "this pass only; repeatable")
       ->allow_extra_args(false)
       ->check(CLI::IsMember(kPasses));
-  app.add_option("--dtype", options.dtypes, "of images and filters; repeatable")
+  app.add_option("--dtype", options.dtypes, "dtype of images and filters; repeatable")
       ->allow_extra_args(false)
       ->check(CLI::IsMember({"f32", "bf16", "f16"}));
-  app.add_option("--threads", options.threads, "of the team; without it, as tandem has it")
+  app.add_option("--threads", options.threads, "threads of the team; default: as in tandem")
       ->check(CLI::Range(1, 1024));
-  app.add_option("--rounds", options.rounds, "measurements of an algorithm; the best counts")
+  app.add_option("--rounds", options.rounds, "measurements per algorithm; the best counts")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  app.add_option("--milliseconds", options.milliseconds, "of a measurement, at least a call")
+  app.add_option("--milliseconds", options.milliseconds, "length of a measurement, at least one call")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--tolerance", options.tolerance,
-                 "per cent by which a choice may be slower than the fastest")
+                 "tolerated slowdown of the choice against the fastest, in per cent")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  app.add_flag("--accumulate", options.accumulate, "gradients are added to what is there");
-  app.add_flag("--generic", options.generic, "im2col and a product, too");
-  app.add_option("--spread", options.spread, "MB of images that calls take in turn: 1 finds them in a cache")
+  app.add_flag("--accumulate", options.accumulate, "accumulate gradients");
+  app.add_flag("--generic", options.generic, "also time im2col with a product");
+  app.add_option("--spread", options.spread, "MB of images that calls use in turn; 1 keeps them in a cache")
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
   app.add_flag("--processor", options.processor,
-               "processor time of all threads, which other processes disturb less than the wall's");
-  app.add_flag("--json", options.json, "with the names of oneDNN's implementations");
+               "measure processor time of all threads, which other processes disturb less than wall time");
+  app.add_flag("--json", options.json, "print JSON, with the names of oneDNN's implementations");
   try {
     app.parse(argc, argv);
     return run(options);

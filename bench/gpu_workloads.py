@@ -1,16 +1,16 @@
-"""Training steps that are measured on a GPU, as `tandem bench` and bench/pytorch_gpu_worker.py are asked for them: on made-up
-batches, without data. tests/gpu/visit measures them, bench/GPU.md shows them."""
+"""GPU workloads for `tandem bench` and bench/pytorch_gpu_worker.py, on synthetic batches. tests/gpu/visit measures them, bench/GPU.md
+shows the results."""
 
 import typing
 
 
 class Workload(typing.NamedTuple):
     description: str
-    items: str  # what is counted
-    batch: int  # samples of a step
-    config: tuple  # of `tandem bench`
+    items: str  # unit of the rate
+    batch: int  # samples per step
+    config: tuple  # arguments of `tandem bench`
     peer: dict  # sizes for bench/pytorch_gpu_worker.py
-    tiny: tuple  # in the place of `config` where the GPU is an emulated one
+    tiny: tuple  # replaces `config` on an emulated GPU
     tiny_peer: dict
 
 
@@ -44,7 +44,7 @@ WORKLOADS = {
                                 {"network": "ssd_small", "batch": 2, "objects": 4}),
 }
 PRECISIONS = {"fp32": "FP32 (TF32)", "amp_bf16": "AMP-BF16", "amp_fp16": "AMP-FP16"}
-# (workload, precision, beside): the least ratio of rates. "own fp32": Tandem's own.
+# Target ratios of rates by (workload, precision, opponent). "own fp32": Tandem's.
 AIMS = {("resnet50", "amp_fp16", "eager"): 1.5, ("resnet50", "amp_bf16", "eager"): 1.5,
         ("resnet50", "amp_fp16", "compile"): 1.2, ("resnet50", "amp_bf16", "compile"): 1.2,
         ("resnet20", "amp_fp16", "eager"): 3.0, ("resnet20", "amp_bf16", "eager"): 3.0,

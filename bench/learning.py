@@ -1,12 +1,11 @@
-"""Learning curves of every family from Tandem's own initial values and from PyTorch's: the tables of bench/LEARNING.md.
+"""Learning curves of each family from Tandem's and from PyTorch's initial values: the tables of bench/LEARNING.md.
 
-    python bench/learning.py PROGRAM [FAMILY…]      # needs torch, numpy, safetensors and sacrebleu; minutes a family
+    python bench/learning.py PROGRAM [FAMILY…]      # needs torch, numpy, safetensors and sacrebleu; takes minutes per family
 
-The runs of a family differ in the weights that they start from, and in nothing else: data, batches, optimizer and program are
-the same. "tandem" starts as it does by default; "pytorch" from what torch.nn's modules, or the code that a network comes from,
-draw, which a file hands over; "init X" sets `model.init`. From the same weights Tandem and PyTorch train alike step by step
-(tests/golden), so that "pytorch" is PyTorch's curve. "in PyTorch" is trained by PyTorch itself on data that it shuffles itself. A
-row is an epoch, a figure the mean over the seeds, ± their deviation.
+The runs of a family differ only in their initial weights. "tandem": the default; "pytorch": drawn by torch.nn's modules, or by the
+original code of the network, and loaded from a file; "init X": by `model.init`. From equal weights, Tandem and PyTorch train alike
+step by step (tests/golden), so "pytorch" is PyTorch's curve. "in PyTorch" is trained by PyTorch on data that it shuffles. A row is
+an epoch; figures are means over the seeds, ± the standard deviation.
 """
 import functools
 import json
@@ -26,13 +25,13 @@ import learning_torch as peer
 
 SEEDS = (1, 2, 3)
 SHARES = ("accuracy", "miou", "AP50")  # shown in percent
-LICENCES = pathlib.Path("/usr/share/common-licenses")  # of every Debian system
+LICENCES = pathlib.Path("/usr/share/common-licenses")  # on Debian
 
 
 # Data.
 
 def licence_lines():
-    """Lines of four licences with their names, every fifth for test."""
+    """Lines of four licences, labelled by licence; every fifth is for test."""
     lines = [(name, " ".join(line.split())) for name in ("Apache-2.0", "Artistic", "GPL-3", "MPL-1.1")
              for line in (LICENCES / name).read_text().splitlines()]
     rows = [f"{name}\t{line}\n" for name, line in lines if len(line) > 20]
@@ -46,7 +45,7 @@ def licence_text():
 
 
 def toy_language():
-    """Sentences of a language of 12 words, said in another one from the last word to the first."""
+    """Sentences in a language of 12 words, translated word by word in reverse order."""
     words = "ba ce di fo gu ka le mi no pu ra se".split()
     said = dict(zip(words, "one two three four five six seven eight nine ten eleven twelve".split()))
     draw = random.Random(1)
@@ -76,13 +75,13 @@ TRANSLATION = {"task": "translation",
 
 
 class Family(typing.NamedTuple):
-    recipe: object  # the name of a shipped one, or a configuration
+    recipe: object  # name of a recipe of Tandem, or a configuration
     metric: str
-    start: typing.Callable  # gives PyTorch's network, from the shapes of the tensors
+    start: typing.Callable  # makes PyTorch's network from the shapes of the tensors
     arguments: list = []
-    files: typing.Callable = dict  # gives their texts by name
-    inits: tuple = ()  # values of model.init that are tried too
-    in_torch: typing.Callable = None  # gives PyTorch's curve, from the seed and the folder of the files
+    files: typing.Callable = dict  # makes the data files: texts by name
+    inits: tuple = ()  # further values of model.init
+    in_torch: typing.Callable = None  # makes PyTorch's curve from the seed and the folder of the files
 
 
 def language(tied):
@@ -128,7 +127,7 @@ def shapes_of(run):
 
 
 def train(program, folder, recipe, arguments, metric):
-    """The figure after each epoch."""
+    """The metric after each epoch."""
     run = pathlib.Path(tempfile.mkdtemp(dir=folder))
     ended = subprocess.run([program, "train", recipe, *arguments, "eval.every_epochs=1", f"run_dir={run}", "--quiet"], cwd=folder,
                            capture_output=True, text=True)
@@ -136,7 +135,7 @@ def train(program, folder, recipe, arguments, metric):
         sys.exit(f"{recipe} {' '.join(arguments)}: {ended.stderr}")
     events = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     evaluations = [event for event in events if event["event"] == "eval"]
-    chosen = [event for event in evaluations if event["split"] == "validation"] or evaluations  # without one, test alone
+    chosen = [event for event in evaluations if event["split"] == "validation"] or evaluations  # without a validation split: test
     return run, [event["metrics"][metric] * (100 if metric in SHARES else 1) for event in chosen]
 
 
@@ -149,7 +148,7 @@ def started_by_pytorch(make, shapes, seed, path):
 
 
 def curves(program, family):
-    """By the name of what they start from, those of each seed."""
+    """Curves of each seed, by the name of the initial weights."""
     found = {}
     with tempfile.TemporaryDirectory(prefix="tandem-learning-") as name:
         folder, recipe = pathlib.Path(name), family.recipe

@@ -1,5 +1,5 @@
-"""Networks of learning.py out of PyTorch's modules, which start as these do by themselves or as the code that a network comes
-from has them start, and PyTorch's own training of some."""
+"""PyTorch networks for learning.py, initialised by PyTorch's modules or by the original code of the network, and PyTorch's training
+of some of them."""
 import gzip
 import math
 import pathlib
@@ -21,10 +21,10 @@ import unet  # noqa: E402
 NO_TARGET = -1
 
 
-# Networks with the names of Tandem's parameters, of the sizes that `shapes` of those say.
+# Networks with the names of Tandem's parameters, in the sizes of `shapes`.
 
 def layers_by_name(shapes):
-    """Linear and convolution layers alone, as they start."""
+    """Linear and convolution layers with their default initialisation."""
     net = nn.Module()
     for name in sorted({name.rsplit(".", 1)[0] for name in shapes}):
         shape = shapes[name + ".weight"]
@@ -51,7 +51,7 @@ def unet_of(shapes):
 
 
 def drawn_as(draw):
-    """A network of nothing but its parameters: draw(name, shape) gives each."""
+    """Parameters without a forward pass: draw(name, shape) makes each."""
     def make(shapes):
         net = nn.Module()
         net.state_dict = lambda: {
@@ -62,7 +62,7 @@ def drawn_as(draw):
 
 
 def of_dcgan(name, tensor):
-    """weights_init of PyTorch's example."""
+    """weights_init of PyTorch's DCGAN example."""
     if tensor.dim() == 4:
         return nn.init.normal_(tensor, 0.0, 0.02)
     if name.endswith("weight"):
@@ -71,7 +71,7 @@ def of_dcgan(name, tensor):
 
 
 def of_detector(name, tensor):
-    """Heads as torchvision's SSD, the body as its ResNet."""
+    """Heads of torchvision's SSD, body of its ResNet."""
     if tensor.dim() == 4 and "head" in name:
         return nn.init.xavier_uniform_(tensor)
     if tensor.dim() == 4:
@@ -86,7 +86,7 @@ def recurrent(shapes, prefix="rnn."):
 
 
 def language_model(shapes, tied=False):
-    """torch.nn's modules; with tied weights the embedding's table is both."""
+    """torch.nn's modules; tied weights are the embedding's table."""
     net = nn.Module()
     net.encoder, net.rnn = nn.Embedding(*shapes["encoder.weight"]), recurrent(shapes)
     net.decoder = nn.Linear(net.rnn.hidden_size, shapes["encoder.weight"][0])
@@ -103,7 +103,7 @@ def text_classifier(shapes):
 
 
 def gnmt(words, others, embedding, units, layers, tied):
-    """NVIDIA's GNMT of torch.nn's modules; its normalised attention starts as there, of length 1/sqrt(units)."""
+    """NVIDIA's GNMT in torch.nn's modules; its normalised attention starts with length 1/sqrt(units), as there."""
     net = encoder_decoder.Network(dict(attention="bahdanau_normalised", words=[words, others], embedding=embedding, units=units,
                                        layers=layers, tied=tied))
     attention = net.decoder.att_rnn.attn
@@ -120,7 +120,7 @@ def translator(shapes, tied=False):
     return gnmt(words, others, embedding, units, [count("encoder"), count("decoder") + 1], tied)
 
 
-# PyTorch's own training: the figure after each epoch, on data of the same kind, drawn and shuffled by PyTorch's numbers.
+# PyTorch's training: the metric after each epoch, on data of the same kind, drawn and shuffled by PyTorch.
 
 def step(optimizer, loss, clip=None):
     optimizer.zero_grad()
@@ -131,7 +131,7 @@ def step(optimizer, loss, clip=None):
 
 
 def digits(side):
-    """Images [N,1,S,S] and labels of the digits that come with Tandem, a fifth of every class apart."""
+    """Images [N,1,S,S] and labels of Tandem's digits, split by a fifth of each class."""
     read = lambda name, skip: torch.frombuffer(
         bytearray(gzip.decompress((HERE.parent / "data" / "digits" / name).read_bytes())[skip:]), dtype=torch.uint8)
     labels = read("digits-labels-idx1-ubyte.gz", 8).long()
@@ -221,7 +221,7 @@ def padded(rows, value):
 
 
 def batches(rows, size, draw):
-    """Of rows of about one length, in another order each time."""
+    """Batches of rows of similar length, shuffled each time."""
     ordered = sorted(draw.sample(rows, len(rows)), key=lambda row: len(row[0]))
     cut = [ordered[i:i + size] for i in range(0, len(rows), size)]
     return draw.sample(cut, len(cut))
@@ -273,7 +273,7 @@ def translation(seed, folder, recipe, tied):
         return net.encoder(source, lengths), lengths
 
     def written():
-        """Greedily, all at once."""
+        """Greedy decoding of the whole batch."""
         memory, lengths = encoded(test)
         read = torch.zeros(1, len(test), dtype=torch.long)
         for _ in range(2 * recipe["data"]["max_length"]):

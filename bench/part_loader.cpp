@@ -17,7 +17,7 @@ constexpr Index kBatch = 32, kObjects = 4;
 
 datasets::DatasetPtr photographs() {
   const char* const folder = std::getenv("TANDEM_BENCH_FILES");
-  require(folder != nullptr, "bench", "TANDEM_BENCH_FILES does not name the folder of photographs");
+  require(folder != nullptr, "bench", "TANDEM_BENCH_FILES is not set to the folder of photographs");
   const std::filesystem::path path(folder);
   return std::make_shared<datasets::BoxDataset>("photographs",
                                                 datasets::read_coco(path / "instances.json", path), 3,

@@ -1,6 +1,5 @@
-// What bench_worker measures besides steps of training: parts of tasks, each the work that a step of it is.
-// Their numbers are made up (bench/made_up.h) as those of bench/pytorch_parts.py are, and so are the figures
-// that steps return.
+// Parts of tasks that bench_worker measures besides training steps; a step does the part's work once. Inputs
+// are synthetic (bench/synthetic.h) and equal those of bench/pytorch_parts.py, as do the results.
 #pragma once
 
 #include <utility>
@@ -11,7 +10,7 @@ namespace tandem::bench {
 
 class Part final : public Training {
  public:
-  // `work` returns a figure that depends on all that it has done.
+  // `work` returns a figure that depends on all of its results.
   Part(Index items, std::function<double()> work) : items_(items), work_(std::move(work)) {}
 
   std::vector<double> step() override { return {work_()}; }
@@ -23,16 +22,17 @@ class Part final : public Training {
   std::function<double()> work_;
 };
 
-// Matching of 7 objects in each of 8 images with SSD300's 8732 anchors, and coding. Anchors with an object.
+// Matching of 7 objects in each of 8 images with SSD300's 8732 anchors, and coding. Returns the number of
+// anchors with an object.
 TrainingPtr ssd_matching();
-// From 8 × 8732 scores of 81 classes, codes and matched anchors to the loss and its gradients. The loss.
+// Loss and gradients from 8 × 8732 scores of 81 classes, codes and matched anchors. Returns the loss.
 TrainingPtr ssd_loss();
-// From the scores and codes of an image, 1000 of them candidates, to its boxes. Their number.
+// Boxes of an image from scores and codes, with 1000 candidates. Returns the number of boxes.
 TrainingPtr ssd_nms();
-// COCO's figures of 100 detections in each of 500 images, 80 categories. AP.
+// COCO metric of 100 detections in each of 500 images, 80 categories. Returns AP.
 TrainingPtr coco_metric();
-// 32 photographs of bench/made_up_photos.py, in TANDEM_BENCH_FILES, from files to a batch of SSD's training,
-// by one thread. Objects that are left.
+// 32 photographs of bench/synthetic_photos.py, in TANDEM_BENCH_FILES, from files to a batch of SSD's
+// training, on one thread. Returns the number of remaining objects.
 TrainingPtr ssd_loader();
 
 }  // namespace tandem::bench

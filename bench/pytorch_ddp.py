@@ -1,6 +1,6 @@
 """Steps of PyTorch's DistributedDataParallel over gloo, for bench/ranks: RANKS processes of THREADS threads each.
 
-Arguments: resnet20|resnet50 RANKS THREADS WARMUP STEPS. Prints the items a second of all of them.
+Arguments: resnet20|resnet50 RANKS THREADS WARMUP STEPS. Prints the items per second of all processes.
 """
 
 import os

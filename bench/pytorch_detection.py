@@ -1,5 +1,5 @@
-"""SSD of `./run bench` in PyTorch: torchvision's detector – its heads, anchors, matching and loss – on bodies that it has not,
-a small one and NVIDIA's of DeepLearningExamples."""
+"""SSD of `./run bench` in PyTorch: torchvision's heads, anchors, matching and loss on two other bodies: a small one, and that of
+NVIDIA's DeepLearningExamples."""
 
 import collections
 import sys
@@ -12,18 +12,18 @@ from torchvision.models.detection.anchor_utils import DefaultBoxGenerator
 from torchvision.models.detection.image_list import ImageList
 from torchvision.models.detection.ssd import SSD
 
-from made_up import targets
+from synthetic import targets
 
 
 class Batched(nn.Module):
-    """In the place of torchvision's resizing and normalising, which a loader has done."""
+    """Replaces torchvision's resizing and normalising, which the loader has done."""
 
     def forward(self, images, targets=None):
         return ImageList(images, [tuple(images.shape[-2:])] * len(images)), targets
 
 
 class Body(nn.Module):
-    """A first map, and one more after each further block."""
+    """A first feature map, and one more after each further block."""
 
     def __init__(self, first, further, out_channels):
         super().__init__()
@@ -80,8 +80,7 @@ def prepared(model):
     return model.to(memory_format=torch.channels_last)
 
 
-# The network, its parameters as `tandem summary` counts them, its images, the classes with the background, and the objects in
-# each image.
+# Network, number of parameters in `tandem summary`, images, classes including the background, objects per image.
 DETECTORS = {"ssd_small": (ssd_small, 515_812, (32, 1, 128, 128), 11, 4),
              "ssd_small_300": (ssd_small, 515_812, (8, 1, 300, 300), 11, 4),
              "ssd300_resnet34": (ssd300_resnet34, 19_975_222, (8, 3, 300, 300), 81, 7),
@@ -89,7 +88,7 @@ DETECTORS = {"ssd_small": (ssd_small, 515_812, (32, 1, 128, 128), 11, 4),
 
 
 def detection(name, autocast, optimized, batch=None, objects=None):
-    """A step, and how many images it sees; of another batch and number of objects than the table's where they are given."""
+    """A step and its number of images; `batch` and `objects` override the table."""
     make, parameters, shape, classes, its_objects = DETECTORS[name]
     shape, objects = (batch or shape[0], *shape[1:]), objects or its_objects
     model = make(classes, shape[-1])

@@ -1,15 +1,15 @@
 """A PyTorch training step on one device, driven over standard input by tests/gpu/visit.
 
 Arguments: WORKLOAD PRECISION MODE DEVICE [tiny]. Workloads are those of gpu_workloads.py. Modes: eager; compile, reduce-overhead
-and max-autotune (torch.compile); graph (the eager step as one CUDA graph); the last four for classifiers of images alone. Images
-are channels_last noise on the device, in 16 bits where autocast would make them so; TF32 and cudnn.benchmark are on; optimizers
-are fused. TANDEM_TORCH_CACHE names a file of what torch.compile made earlier, on the same PyTorch and GPU.
+and max-autotune (torch.compile); graph (the eager step as one CUDA graph); the last four for image classifiers only. Images are
+channels_last noise on the device, in 16 bits if autocast casts them; TF32 and cudnn.benchmark are on; optimizers are fused.
+TANDEM_TORCH_CACHE names a file of earlier torch.compile artifacts, of the same PyTorch and GPU.
 
-The first line of output says that the step is there, and nothing of it has run. Then a line answers each of
-    compute N         the seconds that N steps took; the first steps are the warm-up
-    memory            the peak of allocated bytes
-    profile           the kernels of a step, the longest first (microseconds)
-    artifacts FILE    writes what torch.compile made
+The first line of output reports that the step is ready; nothing of it has run. Then one line answers each of
+    compute N         seconds of N steps; the first call is the warm-up
+    memory            peak of allocated bytes
+    profile           kernels of a step, longest first (microseconds)
+    artifacts FILE    writes the artifacts of torch.compile
 """
 
 import functools
@@ -53,7 +53,7 @@ def classifier(precision, mode, device, network, batch, side=None):
         scaler.update()
 
     def captured():
-        """Gradients stay in place; the scaler's test reads back, so FP16 is scaled by a constant."""
+        """Gradients stay in place. FP16 uses a constant scale, because GradScaler reads back to the host."""
         side_stream = torch.cuda.Stream()
 
         def fixed():

@@ -1,4 +1,4 @@
-"""Parts of detection (bench/parts.h) as torchvision and pycocotools do them, each a step and how many items it sees."""
+"""Parts of detection (bench/parts.h) in torchvision and pycocotools: for each, a step and its number of items."""
 
 import contextlib
 import io
@@ -15,7 +15,7 @@ from torchvision.models.detection.image_list import ImageList
 from torchvision.ops import box_iou
 from torchvision.transforms import v2
 
-from made_up import points, targets
+from synthetic import points, targets
 from pytorch_detection import ssd300_resnet34
 
 IMAGES, OBJECTS, CLASSES, SIDE = 8, 7, 81, 300
@@ -93,15 +93,15 @@ def ssd_nms():
     return step, 1
 
 
-def made_up_boxes(place):
+def synthetic_boxes(place):
     corner, extent = place[:, :2] * torch.tensor([400, 240]), 8 + 232 * place[:, 2:] ** 2
     return torch.cat([corner, extent], 1)
 
 
 def coco_metric(images=500, categories=80, objects=7, detections=100, near=21):
-    truth = made_up_boxes(points(images * objects))
+    truth = synthetic_boxes(points(images * objects))
     place = points(images * detections)
-    boxes, index = made_up_boxes(place), torch.arange(images * detections)
+    boxes, index = synthetic_boxes(place), torch.arange(images * detections)
     image, rank = index // detections, index % detections
     found = index % categories
     own = image * objects + rank % objects

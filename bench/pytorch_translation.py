@@ -1,4 +1,4 @@
-"""The encoder-decoder of `./run bench` in PyTorch: GNMT v2's layers, as NVIDIA's DeepLearningExamples have them."""
+"""The encoder-decoder of `./run bench` in PyTorch: GNMT v2's layers, as in NVIDIA's DeepLearningExamples."""
 
 import torch
 from torch import nn
@@ -9,7 +9,7 @@ NO_TARGET = -1
 
 
 class Attention(nn.Module):
-    """Bahdanau's, normalised; the encoder's outputs are projected once for all steps."""
+    """Normalised Bahdanau attention; projects the encoder's outputs once for all steps."""
 
     def __init__(self, units):
         super().__init__()

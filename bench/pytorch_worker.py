@@ -1,8 +1,8 @@
 """A PyTorch training step, driven over standard input by compare.py.
 
-Arguments: WORKLOAD fp32|amp_bf16 THREADS [ipex], the last for Intel's extension (ipex.optimize). Commands, one a line:
-`run N` trains N steps and answers with the seconds they took and the losses of the last (two networks have one each);
-`memory` answers with the peak resident bytes since PyTorch was imported; `quit` ends.
+Arguments: WORKLOAD fp32|amp_bf16 THREADS [ipex], the last for Intel's extension (ipex.optimize). Commands, one per line:
+`run N` trains N steps and answers with the seconds and the last losses, one per network; `memory` answers with the peak of
+resident bytes since PyTorch was imported; `quit` ends.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ def conv(inputs, outputs, kernel, stride=1):
 
 
 class Residual(nn.Module):
-    """`widths` and `kernels` of the convolutions in order; the stride sits in the first 3x3."""
+    """`widths` and `kernels` of the convolutions in order; the stride is that of the first 3x3."""
 
     def __init__(self, inputs, widths, kernels, stride):
         super().__init__()
@@ -78,7 +78,7 @@ def double_conv(inputs, outputs):
 
 
 class UNet(nn.Module):
-    """That of milesial/Pytorch-UNet, with three levels of width 16."""
+    """U-Net of milesial/Pytorch-UNet, with three levels of width 16."""
 
     def __init__(self, width=16, levels=3):
         super().__init__()
@@ -105,7 +105,7 @@ def dice_loss(logits, masks, epsilon=1e-6):
     return 1 - ((2 * (p * truth).sum(axes) + epsilon) / (p.sum(axes) + truth.sum(axes) + epsilon)).mean()
 
 
-# The network, its images, the classes, and whether every pixel has one.
+# Network, images, classes, and whether each pixel has a class.
 SUPERVISED = {
     "resnet50": (resnet50, (16, 3, 224, 224), 1000, False),
     "resnet20": (resnet20, (128, 1, 28, 28), 10, False),
@@ -114,7 +114,7 @@ SUPERVISED = {
 
 
 def supervised(make, shape, classes, by_pixel, autocast, optimized):
-    """A step, and how many images it sees. `optimized` is given each model with its optimizer, and gives what trains."""
+    """A step and its number of images. `optimized` maps each model and optimizer to those that train."""
     model = make().to(memory_format=torch.channels_last)
     images = torch.randn(shape).contiguous(memory_format=torch.channels_last)
     labels = torch.randint(0, classes, (shape[0], *shape[2:]) if by_pixel else (shape[0],))
@@ -157,9 +157,9 @@ def dcgan_networks(width=32, noise=100):
 
 
 def dcgan(autocast, optimized, batch=64, noise=100):
-    """The example's iteration, which makes its images once: the discriminator learns from them detached, the generator from
-    what they were made by. Two things are faster than there: one backward for both losses of the discriminator, and no
-    gradients of its parameters in the generator's phase."""
+    """The example's iteration, which generates images once: the discriminator learns from them detached, the generator through
+    its graph. Two changes make it faster: one backward for both losses of the discriminator, and no gradients of its parameters
+    in the generator's phase."""
     generator, discriminator = dcgan_networks(noise=noise)
     real = (2 * torch.rand(batch, 1, 32, 32) - 1).contiguous(memory_format=torch.channels_last)
     adam = [torch.optim.Adam(network.parameters(), 2e-4, betas=(0.5, 0.999), fused=True)
@@ -192,7 +192,7 @@ def dcgan(autocast, optimized, batch=64, noise=100):
 
 
 class LanguageModel(nn.Module):
-    """That of PyTorch's word_language_model, 2x650, tied."""
+    """Model of PyTorch's word_language_model, 2x650, tied."""
 
     def __init__(self, words, units, dropout):
         super().__init__()
@@ -230,12 +230,12 @@ def language(autocast, optimized, words=10000, steps=35, streams=20, units=650):
     return step, steps * streams
 
 
-# Whatever is not supervised on images.
+# Workloads other than supervised ones on images.
 OTHERS = {"dcgan": dcgan, "language": language, "translation": translation}
 
 
 def maker_of(name):
-    """What makes the step of a workload, and says how many items it sees; what that needs is imported."""
+    """The function that makes the step of a workload and its number of items; imports its dependencies."""
     if name in SUPERVISED:
         return functools.partial(supervised, *SUPERVISED[name])
     if name in OTHERS:
@@ -263,7 +263,7 @@ def resident(field):
 
 
 def with_extension(amp):
-    """ipex.optimize of a model and its optimizer, and the version; what the extension prints goes to standard error."""
+    """ipex.optimize for a model and its optimizer, and the version; output of the extension goes to standard error."""
     try:
         with contextlib.redirect_stdout(sys.stderr):
             import intel_extension_for_pytorch as ipex

@@ -1,10 +1,10 @@
-// Times a layer of LSTM cells forward and backward against oneDNN's primitive, over the widths and batches of
-// language models: whether the own path is the right one (docs/cpu.md).
+// Times an LSTM layer forward and backward against oneDNN's primitive, over widths and batches of language
+// models, to justify Tandem's own implementation (docs/cpu.md).
 //
-// Both have what a training step has: weights that changed and are packed anew, gates kept for backward, and
-// gradients of the input, the weights and the biases, those of weights in f32 as they lie in memory. Rounds
-// alternate between the two; the best round of each counts, in processor time of all threads, which a busy
-// machine disturbs less than the clock on the wall.
+// Both do the work of a training step: they pack changed weights, keep gates for backward, and compute
+// gradients of the input, the weights and the biases, those of weights in f32 and in Tandem's layout. Rounds
+// alternate between the two. The best round of each counts, in processor time of all threads, which a busy
+// machine disturbs less than wall time.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -40,7 +40,7 @@ struct Options {
 struct Case {
   Index steps, rows, units;
   DType dtype;
-  // Of the products, forward and backward.
+  // Operations of the products, forward and backward.
   double flop() const { return 48.0 * static_cast<double>(steps * rows * units * units); }
 };
 
@@ -61,7 +61,7 @@ struct Operands {
   }
 };
 
-// What is timed. `result` is y, for a comparison of the two.
+// A timed implementation. `result` is y, to compare both.
 class Layer {
  public:
   virtual ~Layer() = default;
@@ -115,7 +115,7 @@ class Library final : public Layer {
       : c_(c), type_(c.dtype == DType::bf16 ? Memory::data_type::bf16 : Memory::data_type::f32) {
     y_ = Tensor::empty(o.x.shape(), o.x.options());
     gradient_ = Tensor::empty({c.units, 4 * c.units}, {.dtype = DType::f32});
-    // Of the gradients oneDNN wants those that come in as f32, too; a step has them so already.
+    // oneDNN also needs incoming gradients as f32; a training step has them so already.
     dy_ = Tensor::empty(o.dy.shape(), {.dtype = DType::f32});
     cpu::backend().cast(o.dy, dy_, false);
     const auto forward = forward_of();
@@ -133,7 +133,7 @@ class Library final : public Layer {
   void backward() override {
     for (auto& [primitive, arguments] : between_) primitive.execute(stream_, arguments);
     for (Memory& sum : sums_)
-      std::memset(sum.get_data_handle(), 0, sum.get_desc().get_size());  // backward adds
+      std::memset(sum.get_data_handle(), 0, sum.get_desc().get_size());  // backward accumulates
     backward_.execute(stream_, back_arguments_);
     for (auto& [primitive, arguments] : after_) primitive.execute(stream_, arguments);
     stream_.wait();
@@ -205,7 +205,7 @@ class Library final : public Layer {
   static Memory::desc of(const dnnl::primitive_desc_base& desc, int argument) {
     return desc.query_md(dnnl::query::exec_arg_md, argument);
   }
-  // Copies `from` to how a primitive wants it.
+  // Copies `from` into the layout of a primitive.
   Memory copied(const Memory& from, const Memory::desc& to, Calls& calls) {
     Memory memory = made(to);
     calls.emplace_back(dnnl::reorder(from, memory), Arguments{{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, memory}});
@@ -217,7 +217,7 @@ class Library final : public Layer {
     const auto here = [&](const Tensor& t, const Memory::desc& desc) {
       return Memory(desc, engine_, t.raw());
     };
-    // Weights lie as [gates, units, inputs].
+    // Weights have the layout [gates, units, inputs].
     const Memory layer = here(o.weight_ih, weights(type_, Format::ldgoi)),
                  iter = here(o.weight_hh, weights(type_, Format::ldgoi));
     const Memory x = here(o.x, sequence(type_)), y = here(y_, sequence(type_)), b = here(o.bias, bias()),
@@ -244,7 +244,7 @@ class Library final : public Layer {
       sums_.push_back(made(of(backward, which)));
       back_arguments_[which] = sums_.back();
     }
-    // As they lie in memory: the order of the library's plain format is of no concern.
+    // In memory order: the library's plain format does not matter.
     const Memory::desc plain = weights(Type::f32, Format::ldigo);
     if (sums_[0].get_desc() != plain) copied(sums_[0], plain, after_);
     const Memory to = here(gradient_, plain);
@@ -314,14 +314,14 @@ int run(const Options& options) {
   cpu::bound_threads();
   cpu::set_threads(options.threads);
   const bool bf16 =
-      cpu::onednn::multiplies_bf16();  // also limits the library to the level before its first use
+      cpu::onednn::multiplies_bf16();  // also limits the library to the level, before its first use
   fmt::print("a layer forward and backward, {} steps, {}, {} thread(s), {}\n", options.steps,
              cpu::name_of(cpu::level()), cpu::threads(), cpu::cpu_model());
   fmt::print("{:<6}{:>6}{:>6}{:>12}{:>12}{:>9}{:>9}{:>10}{:>10}{:>12}\n", "dtype", "units", "rows",
              "tandem, ms", "onednn, ms", "×", "forward", "backward", "GFLOP/s", "difference");
   for (const std::string& dtype : options.dtypes) {
     if (dtype == "bf16" && !bf16) {
-      fmt::print("bf16 is not multiplied here\n");
+      fmt::print("this CPU has no bf16 products\n");
       continue;
     }
     for (const Index units : options.units)
@@ -336,18 +336,18 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   CLI::App app(
-      "Times a layer of LSTM cells forward and backward against oneDNN's; × is oneDNN's time over Tandem's,\n"
+      "Times an LSTM layer forward and backward against oneDNN's; × is oneDNN's time over Tandem's,\n"
       "of both passes and of each.\n"
-      "TANDEM_ISA takes a lower level.");
-  app.add_option("--units", options.units, "and inputs; repeatable")->check(CLI::Range(1, 8192));
+      "TANDEM_ISA selects a lower level.");
+  app.add_option("--units", options.units, "units and inputs; repeatable")->check(CLI::Range(1, 8192));
   app.add_option("--rows", options.rows, "sequences of a batch; repeatable")->check(CLI::Range(1, 8192));
   app.add_option("--steps", options.steps)->check(CLI::Range(1, 10'000))->capture_default_str();
-  app.add_option("--dtype", options.dtypes, "of x, states and weights; repeatable")
+  app.add_option("--dtype", options.dtypes, "dtype of x, states and weights; repeatable")
       ->check(CLI::IsMember({"f32", "bf16"}));
-  app.add_option("--threads", options.threads, "of the team")
+  app.add_option("--threads", options.threads, "threads of the team")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  app.add_option("--rounds", options.rounds, "measurements of each; the best counts")
+  app.add_option("--rounds", options.rounds, "measurements of each side; the best counts")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   try {

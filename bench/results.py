@@ -1,9 +1,9 @@
-"""The store of measured rows, bench/RESULTS.json, and the tables that are made of it, bench/RESULTS.md.
+"""Store of measured rows, bench/RESULTS.json, and the tables made from it, bench/RESULTS.md.
 
-A row is what one contest gave on one machine with one clock. Measured anew it takes its own place; rows of other contests,
-machines and clocks stay as they are, so that what was measured on different days stands side by side.
+A row is the result of one contest on one machine with one clock. A new measurement replaces it; rows of other contests, machines and
+clocks stay, so the tables combine measurements of different days.
 
-    python3 bench/results.py     writes bench/RESULTS.md anew from bench/RESULTS.json
+    python3 bench/results.py     rewrites bench/RESULTS.md from bench/RESULTS.json
 """
 
 import json
@@ -13,12 +13,12 @@ import platform
 from workloads import NAMES, OPPONENTS, WORKLOADS
 
 RESULTS = pathlib.Path(__file__).resolve().parent / "RESULTS.md"
-PLACE = ("cpu", "level", "threads", "clock")  # rows of one table have these in common
+PLACE = ("cpu", "level", "threads", "clock")  # equal in the rows of one table
 KEY = (*PLACE, "workload", "precision", "opponent")
-MACHINE = ("cpu", "threads")  # … and one of limits these
+MACHINE = ("cpu", "threads")  # equal in a table of limits
 DTYPES = {"f32": "FP32", "bf16": "BF16", "f16": "FP16"}
 UNITS = {"wall": "items/s", "cpu": "items per CPU second"}
-LIMITED = "both limited to "  # a level below the machine's own, asked for
+LIMITED = "both limited to "  # a requested level below the machine's
 PHASES = {"wall": "ms", "cpu": "CPU ms of all threads (those of a step, divided as its phases divided the time on the wall)"}
 CLOCKS = {"wall": "wall clock", "cpu": "CPU seconds of all threads (`--clock cpu`)"}
 
@@ -32,7 +32,7 @@ def cpu_name():
 
 
 def cpu_level(isa=None):
-    """What its instructions allow: the level of the x86-64 ABI, and what multiplies BF16; or the level asked for."""
+    """Level of the x86-64 ABI and instructions for BF16 products, or the requested level."""
     if isa:
         return f"{LIMITED}{isa}"
     if platform.machine() != "x86_64":
@@ -47,7 +47,7 @@ def cpu_level(isa=None):
 
 
 def store_of(markdown):
-    """The file of rows that belongs to a file of tables."""
+    """The file of rows for a file of tables."""
     return markdown.with_suffix(".json")
 
 
@@ -64,17 +64,17 @@ def machine_of(row):
 
 
 def share(step, seconds, clock, threads):
-    """Of the roofline: the time that a step (bench_worker's `roofline`) takes at the limits' rates, over its own. CPU seconds
-    are those of all threads."""
+    """Share of the roofline: a step's time at the limits' rates (bench_worker's `roofline`) over its own. CPU seconds are those of all
+    threads."""
     return step["bound_ms"] * 1e-3 * (threads if clock == "cpu" else 1) / seconds
 
 
 def merged(rows, measured):
-    """The rows with those measured now instead of their predecessors."""
+    """The rows, with new measurements in place of old ones."""
     kept = {tuple(row[name] for name in KEY): row for row in [*rows, *measured]}
 
     def order(row):
-        # A machine's own level first, then the wall clock; contests as they are listed, those that are no longer behind them.
+        # A machine's own level first, then wall time; contests in the order of WORKLOADS, removed ones last.
         workloads, precisions = list(WORKLOADS), list(OPPONENTS)
         known = row["workload"] in WORKLOADS
         return (row["cpu"], row["threads"], row["level"].startswith(LIMITED), row["level"],
@@ -101,8 +101,8 @@ def share_text(row):
 
 
 def limits_table(rows):
-    """What the machine of these rows can do, a line for each level; of several measurements the best, since others' work only
-    takes away."""
+    """Limits of the machine of these rows, one line per level: the best of several measurements, because other processes only lower
+    them."""
     best = {}
     for row in rows:
         for figure, rates in (row.get("limits") or {}).items():
@@ -132,8 +132,8 @@ def line(row):
 
 
 def phases_of(row):
-    """Milliseconds of the phases by the row's clock. CPU seconds are known of whole steps, and divided as the wall clock was,
-    which is right as far as foreign processes stretch all phases alike."""
+    """Milliseconds of the phases by the row's clock. CPU seconds are measured for whole steps only and divided in proportion to wall
+    time, which is right if foreign processes stretch all phases alike."""
     phases = row["phases_ms"]
     if row["clock"] == "wall":
         return phases
@@ -142,8 +142,7 @@ def phases_of(row):
 
 
 def phases_table(rows):
-    """Where the step goes by the clock of these rows, newest figures; none of beside busy loops, which stretch it, and parts
-    have none."""
+    """Time of each phase by the clock of these rows, newest figures; without workloads beside busy loops, which stretch it, and parts."""
     newest = {}
     for row in sorted(rows, key=lambda row: row["date"]):
         known = WORKLOADS.get(row["workload"])
@@ -203,7 +202,7 @@ def markdown(rows):
 
 
 def record(measured, output):
-    """Puts rows into the store that belongs to `output`, and writes the tables anew."""
+    """Adds rows to the store of `output` and rewrites the tables."""
     output.parent.mkdir(parents=True, exist_ok=True)
     rows = merged(load(store_of(output)), measured)
     lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)

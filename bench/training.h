@@ -1,4 +1,4 @@
-// What bench_worker trains: a step of each network, on a batch that is made up.
+// Training steps that bench_worker measures, on a synthetic batch.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ namespace tandem::bench {
 class Training {
  public:
   virtual ~Training() = default;
-  // Returns the losses, one for each network that learns.
+  // Returns the loss of each trained network.
   virtual std::vector<double> step() = 0;
-  virtual Index items() const = 0;  // images, words or pairs that a step sees
-  // That an update moves, see optim::Step; the mean of several.
+  virtual Index items() const = 0;  // images, words or pairs per step
+  // Memory traffic of an update (see optim::Step), the mean of several.
   virtual std::int64_t update_bytes() const = 0;
 
   train::StageTimer stages;
@@ -32,16 +32,16 @@ struct Supervised {
   std::function<nn::ModulePtr(Index channels, Index classes)> model;
   Shape images;
   Index classes;
-  bool by_pixel = false;  // cross entropy and Dice of masks, instead of the cross entropy of labels
+  bool by_pixel = false;  // cross entropy and Dice of masks, instead of cross entropy of labels
 };
 
-// With SGD.
+// Classification or segmentation with SGD.
 TrainingPtr supervised(const Supervised& workload, const amp::Precision& precision);
 struct Detection {
-  nlohmann::json model;  // an SSD, as models::build takes it
+  nlohmann::json model;  // of an SSD, for models::build
   Shape images;
-  Index classes;  // the background included
-  Index objects;  // in each image
+  Index classes;  // including the background
+  Index objects;  // per image
 };
 
 // The task "detection" (docs/detection.md) with SGD.

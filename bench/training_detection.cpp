@@ -1,4 +1,4 @@
-#include "bench/made_up.h"
+#include "bench/synthetic.h"
 #include "bench/training_of_one.h"
 #include "models/multibox.h"
 #include "models/ssd.h"
@@ -29,7 +29,7 @@ class DetectionTraining final : DetectionModel, public TrainingOfOne {
       : DetectionModel(workload),
         TrainingOfOne(*ssd, optimizer, precision),
         images_(Tensor::empty(workload.images)),
-        boxes_(made_up_objects(workload.images[0], workload.objects, workload.classes)) {
+        boxes_(synthetic_objects(workload.images[0], workload.objects, workload.classes)) {
     backend_for({}).random_normal({.seed = 1}, images_, 0.0, 1.0);
   }
   Index items() const override { return images_.size(0); }

@@ -12,8 +12,8 @@ namespace {
 
 using train::Stage;
 
-// An iteration of the task "gan" (docs/gan.md): the discriminator's phase and the generator's, both with
-// images of the same z, and either leaves the other network as it is.
+// An iteration of the task "gan" (docs/gan.md): phases of discriminator and generator with images of the same
+// z; each updates only its network.
 class GanTraining final : public Training {
  public:
   GanTraining(const models::DcganOptions& options, Index batch, const amp::Precision& precision)
@@ -70,7 +70,7 @@ class GanTraining final : public Training {
     options.shared_scaler = &scaler_;
     return options;
   }
-  // The same within an iteration.
+  // Constant within an iteration.
   Tensor made() {
     const RandomScope random(kSeed, iteration_, 0);
     return pair_.generator()(random_normal({real_.size(0), 1, 1, pair_.options().noise}));

@@ -14,7 +14,7 @@ struct LanguageNetwork {
   optim::Sgd optimizer{model.parameters(), {.lr = 1.0}};
 };
 
-// The recipe of configs/debian_lstm.json; the streams go on from step to step with their state.
+// The recipe of configs/debian_lstm.json; streams carry their state from step to step.
 class LanguageTraining final : LanguageNetwork, public TrainingOfOne {
  public:
   explicit LanguageTraining(const amp::Precision& precision)

@@ -1,5 +1,5 @@
-// The step of a training of one network, of which a derived class says the forward pass and the loss. Model
-// and optimizer are there before the step: they stand in a base of the derived class before this one.
+// Training step of one network; a derived class defines the forward pass and the loss. Model and optimizer
+// must exist before the step, in an earlier base of the derived class.
 #pragma once
 
 #include "bench/training.h"
@@ -9,7 +9,7 @@
 
 namespace tandem::bench {
 
-// Words or pieces of a text that is made up, i64.
+// Random words or pieces, i64.
 inline Tensor drawn_words(const Shape& shape, Index words, std::uint64_t seed) {
   RandomStream random({.seed = seed});
   std::vector<std::int64_t> ids(static_cast<std::size_t>(shape.numel()));
@@ -24,7 +24,7 @@ class TrainingOfOne : public Training {
     Tensor loss;
     {
       const RandomScope random(3, attempted_++, 0);
-      const amp::Autocast autocast(plan_);
+      const amp::Autocast autocast(precision_);
       const Tensor output = forward();
       stages.finish(train::Stage::forward);
       loss = this->loss(output);
@@ -40,10 +40,10 @@ class TrainingOfOne : public Training {
   std::int64_t update_bytes() const final { return step_.update_bytes(); }
 
  protected:
-  // Both are kept by reference. `clip_norm` 0: gradients are not clipped.
+  // Keeps references to both. `clip_norm` 0: no clipping.
   TrainingOfOne(nn::Module& model, optim::Optimizer& optimizer, const amp::Precision& precision,
                 double clip_norm = 0.0)
-      : plan_(precision), step_(model, {&optimizer}, options_of(precision, clip_norm)) {}
+      : precision_(precision), step_(model, {&optimizer}, options_of(precision, clip_norm)) {}
 
   virtual Tensor forward() = 0;
   virtual Tensor loss(const Tensor& output) = 0;
@@ -55,7 +55,7 @@ class TrainingOfOne : public Training {
     return options;
   }
 
-  amp::ResolvedPrecision plan_;
+  amp::ResolvedPrecision precision_;
   optim::Step step_;
   std::uint32_t attempted_ = 0;
 };

@@ -1,12 +1,15 @@
-// One training step of a named workload, or one of a part (bench/parts.h), driven over standard input by
-// compare.py.
+// Benchmark worker: training steps of a workload, or steps of a part (bench/parts.h), driven by compare.py
+// over standard input.
 //
-// Arguments: WORKLOAD PRECISION THREADS. Commands, one a line: `run N` trains N steps on one synthetic batch
-// and answers with the seconds they took and the losses of the last (two networks have one each); `memory`
-// with the peak of resident bytes above the process before the model was built; `phases` with the mean
-// milliseconds of each phase; `limits` measures the device's rates, in GFLOP/s and GB/s, with memory that
-// shows in `memory` from then on; `roofline` says what a step must compute and move (GFLOP, GB), and how many
-// milliseconds that takes at the rates measured last, op by op the longer of the two; `quit` ends.
+// Arguments: WORKLOAD PRECISION THREADS. Commands, one per line:
+// - `run N`: trains N steps on one synthetic batch; answers with the seconds and the last losses, one per
+//   network
+// - `memory`: answers with the peak of resident bytes above the process before the model was built
+// - `phases`: answers with the mean milliseconds of each phase
+// - `limits`: measures the device's rates in GFLOP/s and GB/s; `memory` then includes the memory for it
+// - `roofline`: answers with computation and memory traffic of a step (GFLOP, GB), and its milliseconds at
+//   the last measured limits: for each op the longer of both times
+// - `quit`
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -63,7 +66,7 @@ Make part(TrainingPtr (*make)()) {
   return [make](const amp::Precision&) { return make(); };
 }
 
-// Anchors are clipped as torchvision's are.
+// Anchors are clipped as in torchvision.
 const nlohmann::json kSmallSsd{{"name", "ssd_small"}, {"clip", "wh"}},
     kSsd300{{"name", "ssd300_resnet34"}, {"clip", "wh"}}, kSsdLite{{"name", "ssdlite320_mobilenet_v3"}};
 
@@ -97,17 +100,17 @@ Json by_type(const std::vector<std::pair<DType, double>>& rates) {
   return json;
 }
 
-// Trains for whoever asks.
+// Answers the commands.
 class Server {
  public:
   explicit Server(const std::function<TrainingPtr()>& make) : baseline_(resident("VmRSS:")) {
-    std::ofstream("/proc/self/clear_refs") << '5';  // the peak starts here
+    std::ofstream("/proc/self/clear_refs") << '5';  // resets the peak
     training_ = make();
   }
 
   Json hello() const { return {{"ready", true}, {"items", training_->items()}}; }
 
-  // Empty for what is no command.
+  // Empty for an unknown command.
   Json answer(const std::string& command, int steps) {
     if (command == "run") return run(steps);
     if (command == "memory") return {{"peak", resident("VmHWM:") - baseline_}};
@@ -148,7 +151,7 @@ class Server {
             {"convolutions", by_type(limits_.convolutions)}};
   }
 
-  // Of a step of its own, whose phases nobody asks for.
+  // Runs an extra step, which `phases` does not count.
   Json roofline() {
     if (limits_.products.empty()) limits();
     profile::Recorder recorder(backend_for({}), training_->update_bytes());
@@ -161,7 +164,7 @@ class Server {
     }
     recorder.end_step();
     training_->stages = before;
-    // The fastest way through memory is the ceiling, whichever it was.
+    // The fastest rate of any kind is the bandwidth limit.
     profile::Limits ceiling = limits_;
     for (const auto& [dtype, rate] : limits_.elementwise)
       ceiling.bytes_per_second = std::max(ceiling.bytes_per_second, rate);
@@ -182,7 +185,7 @@ class Server {
   std::size_t baseline_;
   TrainingPtr training_;
   profile::Limits limits_;
-  int steps_ = 0;  // since the warm-up, which is the first run
+  int steps_ = 0;  // since the warm-up, the first run
   bool warming_up_ = true;
 };
 

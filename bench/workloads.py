@@ -1,18 +1,18 @@
-"""What bench/compare.py measures, as it calls it and as the tables do."""
+"""Workloads of bench/compare.py, with their names in workers and tables."""
 
 import typing
 
 
 class Workload(typing.NamedTuple):
     description: str
-    network: str  # as the workers know it
-    steps: int  # a block
+    network: str  # name in the workers
+    steps: int  # per block
     warmup: int  # steps
-    items: int = 0  # of a step, as the workers count them; not of a part
-    loops: int = 0  # foreign processes that are busy on the same cores
-    note: str = ""  # what its step is, where it is not as the other ones' are
-    part: bool = False  # its step is no training but a part of a task (bench/parts.h), in FP32 and without phases
-    files: str = ""  # a script for the peer's interpreter that writes what both sides read
+    items: int = 0  # per step, as the workers count them; 0 for a part
+    loops: int = 0  # busy foreign processes on the same cores
+    note: str = ""  # description of an unusual step
+    part: bool = False  # a step is a part of a task (bench/parts.h), in FP32 and without phases
+    files: str = ""  # script for the peer's interpreter that writes the input files
 
 
 WORKLOADS = {
@@ -37,8 +37,8 @@ WORKLOADS = {
              "parameters no gradients in the generator's phase. An item is a real image."),
     "language": Workload(
         "LSTM language model 2×650, 10,000 words, 35 steps of 20 streams", "language", 2, 4, 35 * 20,
-        note="The table of the embedding is the output's weights; dropout 0.3; SGD without momentum, gradients clipped to a norm "
-             "of 0.25, as in PyTorch's word_language_model; streams go on with their state. An item is a word."),
+        note="Tied embedding and output weights; dropout 0.3; SGD without momentum, gradients clipped to a norm "
+             "of 0.25, as in PyTorch's word_language_model; streams carry their state. An item is a word."),
     "translation": Workload(
         "Encoder–decoder 2+2×256 with attention, 8000 pieces, 64 pairs of 17 to 24 pieces", "translation", 2, 4, 64,
         note="GNMT's network (docs/translation.md): normalised additive attention, one table for both sides and the output, dropout "
@@ -54,18 +54,18 @@ WORKLOADS = {
         "COCO's figures, 500 images × 100 detections, 80 categories", "coco_metric", 1, 1, part=True,
         note="Against pycocotools 2.0.11: evaluate, accumulate and summarize; files are read before. An item is an image."),
     "ssd_loader": Workload(
-        "SSD's loader, 32 JPEGs of 500×375", "ssd_loader", 2, 1, part=True, files="made_up_photos.py",
+        "SSD's loader, 32 JPEGs of 500×375", "ssd_loader", 2, 1, part=True, files="synthetic_photos.py",
         note="Decode, crop by overlap, flip, photometric distortion, resize to 300×300, normalise; against torchvision's "
-             "transforms.v2 on PIL's images, which are faster than on tensors of its decode_jpeg. Both by one thread, as a worker "
-             "process of PyTorch's DataLoader has it."),
+             "transforms.v2 on PIL's images, which are faster than on tensors of its decode_jpeg. Both use one thread, as a worker "
+             "process of PyTorch's DataLoader does."),
     "resnet20_shared": Workload("ResNet-20, 28×28×1, batch 128, beside two busy loops", "resnet20", 2, 10, 128, loops=2),
 }
 NAMES = {"fp32": "FP32", "amp_bf16": "AMP-BF16", "amp_fp16": "AMP-FP16"}
-# What Tandem in a precision is compared with: the same precision of PyTorch, that with Intel's extension, PyTorch in FP32
-# where that is its faster one, or its own FP32.
+# Opponents of Tandem by its precision: PyTorch in that precision, the same with Intel's extension, PyTorch in FP32 if that is
+# faster, or Tandem's FP32.
 OPPONENTS = {"fp32": ["pytorch", "ipex"], "amp_bf16": ["pytorch", "ipex", "pytorch_fp32", "fp32"], "amp_fp16": ["fp32"]}
-ON_REQUEST = {"ipex"}  # an environment of its own
-# A level of Tandem's (docs/cpu.md), and what makes PyTorch and its libraries use the same instructions.
+ON_REQUEST = {"ipex"}  # needs a separate environment
+# Levels of Tandem (docs/cpu.md), with the settings that limit PyTorch and its libraries to the same instructions.
 LEVELS = {
     "v2": {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41", "MKL_ENABLE_INSTRUCTIONS": "SSE4_2"},
     "v3": {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"},

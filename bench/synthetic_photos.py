@@ -1,6 +1,6 @@
-"""Writes JPEGs as large and as rough as photographs are, and objects in them as COCO's files have them: made_up_photos.py FOLDER.
+"""Writes JPEGs with the size and texture of photographs, and COCO annotations of objects in them: synthetic_photos.py FOLDER.
 
-Pixels are noise whose amplitudes fall with the frequency, as those of natural images do (Field, "Relations between the
+Pixels are noise whose amplitudes fall with the frequency, as in natural images (Field, "Relations between the
 statistics of natural images and the response properties of cortical cells", 1987)."""
 
 import json
@@ -10,7 +10,7 @@ import sys
 import numpy
 from PIL import Image
 
-from made_up import points
+from synthetic import points
 
 COUNT, OBJECTS, WIDTH, HEIGHT, QUALITY = 32, 4, 500, 375, 85
 

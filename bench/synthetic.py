@@ -1,4 +1,4 @@
-"""What both sides of `./run bench` make up alike: see bench/made_up.h."""
+"""Synthetic inputs of both sides of `./run bench`: see bench/synthetic.h."""
 
 import torch
 
@@ -11,7 +11,7 @@ def points(count):
 
 
 def targets(images, objects, classes, side):
-    """Objects as torchvision's detectors take them: corners in pixels, labels from 1 on."""
+    """Targets for torchvision's detectors: corners in pixels, labels from 1."""
     place = points(images * objects)
     corner = 0.6 * place[:, :2]
     boxes = side * torch.cat([corner, corner + 0.1 + 0.3 * place[:, 2:]], 1).float()
