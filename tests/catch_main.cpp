@@ -1,6 +1,6 @@
-// Runs the tests, on a GPU where TANDEM_TEST_DEVICE is "cuda" (tests/support/tensors.h). Where there is none
-// then, says why and ends with kSkipped, which CTest reports as skipped. Every test runs with guards around
-// host memory (core/guard.h).
+// Runs the tests, on a GPU if TANDEM_TEST_DEVICE is "cuda" (tests/support/tensors.h). Without a GPU, it then
+// prints the reason and exits with kSkipped, which CTest reports as skipped. Each test runs with guards
+// around host memory (core/guard.h).
 #define CATCH_CONFIG_RUNNER
 #include <catch2/catch.hpp>
 #include <cstdio>

@@ -1,4 +1,4 @@
-// Autocast: which op runs in which type, what is taped, and what backward delivers.
+// Autocast: the type of each op, of the tape and of gradients.
 #include "amp/autocast.h"
 
 #include <catch2/catch.hpp>

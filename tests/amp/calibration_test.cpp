@@ -1,4 +1,4 @@
-// Windows of loss scales, from histograms of gradients.
+// Valid ranges of loss scales, from histograms of gradients.
 #include "amp/calibration.h"
 
 #include <catch2/catch.hpp>

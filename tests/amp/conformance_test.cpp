@@ -1,5 +1,5 @@
-// What users of other frameworks' autocast rely on, beyond the rules themselves (autocast_test.cpp): explicit
-// types, what the tape keeps, types in backward, copies across grad modes, and forward passes run again.
+// Behaviour that users of other frameworks' autocast rely on, beyond the cast rules (autocast_test.cpp):
+// explicit types, the tape, types in backward, copies across grad modes, and recomputed forward passes.
 #include <catch2/catch.hpp>
 #include <map>
 #include <thread>

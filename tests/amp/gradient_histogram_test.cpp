@@ -1,4 +1,4 @@
-// Exponent histograms: exact against rounding itself, and gathered from a model.
+// Exponent histograms: exact against actual rounding, and collected from a model.
 #include "amp/gradient_histogram.h"
 
 #include <catch2/catch.hpp>

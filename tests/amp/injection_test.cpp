@@ -1,5 +1,5 @@
-// A gradient that is not finite, in every parameter in turn: the step is skipped, all that a step may change
-// keeps its bits, the scale halves, and the run goes on as if the step had not been.
+// A non-finite gradient in every parameter in turn: the step is skipped, all state keeps its bits, the scale
+// halves, and the run continues as if there had been no step.
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <functional>

@@ -1,5 +1,4 @@
-// Types of layers as NVCaffe has them: what results are stored in, what products multiply, and what gradients
-// are kept in.
+// Types by layer, as in NVCaffe: storage, products and gradients.
 #include <catch2/catch.hpp>
 #include <cmath>
 

@@ -1,5 +1,4 @@
-// One model for each line of the lint, which says that line and nothing else; and models that it has nothing
-// to say of.
+// One model per warning of the lint, which triggers only that one, and models without warnings.
 #include "amp/lint.h"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// The replay that names the first op, tensor and index of an overflow, and whose fault it is.
+// The replay that names the first op, tensor and index of an overflow, and its cause.
 #include "amp/overflow.h"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// In FP32 a loss scale that is a power of two changes nothing: neither weights nor norms, to the last bit.
+// In FP32, a power-of-two loss scale changes no bit of weights and norms.
 #include <catch2/catch.hpp>
 
 #include "autograd/ops/loss.h"

@@ -1,4 +1,4 @@
-// Segments of the loss scale over a chain of windows, against all ways to divide it.
+// Segments of the loss scale over a chain of ranges, against all partitions.
 #include "amp/scale_segments.h"
 
 #include <algorithm>

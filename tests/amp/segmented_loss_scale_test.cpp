@@ -1,5 +1,5 @@
-// Borders between segments of the loss scale: where there are any, that they change no bit of a training in
-// FP32, and what they are for in FP16.
+// Borders between segments of the loss scale: their places, no change of a bit in FP32, and their effect in
+// FP16.
 #include "amp/segmented_loss_scale.h"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// The graph of a forward, taken by watching it, and a plan that is followed without it.
+// Tracing a forward pass into a graph, and running a plan without it.
 #include "amp/trace.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Two networks against each other in one loop: a frozen one that keeps its statistics, its working copies,
-// the steps of both and the scaler they share.
+// Two networks in one loop: a frozen one that keeps its statistics, working copies, both steps and their
+// shared scaler.
 #include <catch2/catch.hpp>
 
 #include "amp/autocast.h"

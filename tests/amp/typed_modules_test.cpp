@@ -1,4 +1,4 @@
-// Precision by layer reaches modules that are called with their own types, by name, or for several outputs.
+// Precision by layer in modules called with explicit types, by name, or for several outputs.
 #include <catch2/catch.hpp>
 
 #include "amp/autocast.h"

@@ -1,4 +1,4 @@
-// How gradients meet: sums and rounding, sinks and flat buffers, and when a leaf is announced.
+// Accumulation of gradients: sums and rounding, output buffers, flat buffers, and notification of leaves.
 #include <algorithm>
 #include <catch2/catch.hpp>
 

@@ -1,5 +1,4 @@
-// The list of all ops: complete, without repetition, and each op under the cast rule that the design gives
-// it.
+// The list of all ops: complete, without repetition, and each with the cast rule of the design.
 #include "autograd/ops/all_ops.h"
 
 #include <catch2/catch.hpp>

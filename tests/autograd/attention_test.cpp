@@ -1,5 +1,5 @@
-// Attention against PyTorch's values and gradients (tests/golden/attention.py) in f64 on the device, and what
-// rows of the op harness do not see: what is masked takes no part, threads, dropout, memory.
+// Attention against PyTorch's values and gradients (tests/golden/attention.py) in f64 on the device, and
+// properties outside the op harness: masked values without effect, threads, dropout, memory.
 #include "autograd/ops/attention.h"
 
 #include <catch2/catch.hpp>

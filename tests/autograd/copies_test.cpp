@@ -1,4 +1,4 @@
-// Two copies of the library in a process, of which a scope reaches one only.
+// Two copies of the library in one process, of which a scope affects only one.
 #include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// Ops draw other numbers for another step, micro-batch, call and seed, and the same ones for the same. Shards
-// and ranks are numbered among the micro-batches of a step.
+// Random ops draw different numbers for a different step, micro-batch, call or seed, and equal ones for equal
+// keys. Shards and ranks are numbered among the micro-batches of a step.
 #include <catch2/catch.hpp>
 #include <functional>
 #include <set>

@@ -1,4 +1,4 @@
-// The engine under strain: very deep graphs on a small stack, exceptions, threads.
+// The engine under load: very deep graphs on a small stack, exceptions, threads.
 #include "autograd/engine.h"
 
 #include <pthread.h>

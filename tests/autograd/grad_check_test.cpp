@@ -1,4 +1,4 @@
-// The gradient checker finds what is wrong, and nothing else.
+// The gradient checker finds wrong gradients, and accepts right ones.
 #include "autograd/grad_check.h"
 
 #include <catch2/catch.hpp>

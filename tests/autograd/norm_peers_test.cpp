@@ -1,5 +1,5 @@
-// Batch norm over the shards of several peers, which are threads here, against batch norm of the whole batch;
-// of several processes: tests/program.
+// Batch norm over the shards of several peers, here threads, against batch norm of the whole batch.
+// tests/program covers several processes.
 #include "autograd/ops/norm_peers.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The precision policy and the observers: the two guests of `apply`.
+// The precision policy and the observers, the two hooks of `apply`.
 #include <catch2/catch.hpp>
 
 #include "autograd/engine.h"

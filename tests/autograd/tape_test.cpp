@@ -1,4 +1,4 @@
-// What is recorded, what is not, and what a recorded graph refuses.
+// Recording on the tape, and errors of a recorded graph.
 #include <catch2/catch.hpp>
 
 #include "autograd/engine.h"

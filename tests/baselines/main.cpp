@@ -1,10 +1,10 @@
-// kneser_ney: what an n-gram model makes of a text, for comparison with neural language models.
+// kneser_ney: perplexity of an n-gram model on a text, as a baseline for neural language models.
 //
 //   kneser_ney [--train FILE [--validation FILE] [--test FILE]] [--vocabulary N] [--order N]... [--loose]
 //
-// Without a text: Debian's package descriptions, as `./run data` fetched them, split by source. --loose: of
-// these the validation part is learnt, too, and the words of all parts are known; a bound for comparison with
-// figures that were taken so, and nothing to compare a model with.
+// Without a text: Debian's package descriptions, as fetched by `./run data`, split by source. --loose also
+// trains on their validation part, with the words of all parts known: a bound for comparison with figures
+// measured that way, not with a model.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-// Reading, laying over, overriding and resolving configurations.
+// Configurations: reading, bases, overrides and resolution.
 #include <sys/stat.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The schema against itself and against random mistakes.
+// The schema's consistency, and random mistakes.
 #include <cstring>
 #include <random>
 #include <set>

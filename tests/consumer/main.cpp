@@ -1,4 +1,4 @@
-// Trains a small network on random data with nothing but the installed package, as a C++ user would.
+// Trains a small network on random data with only the installed package, as a C++ user would.
 #include <tandem.h>  // the same as <tandem/tandem.h>
 
 #include <cstdio>

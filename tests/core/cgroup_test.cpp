@@ -1,4 +1,4 @@
-// Limits of control groups, read from folders that look like /proc and /sys.
+// Limits of control groups, read from imitations of /proc and /sys.
 #include "core/cgroup.h"
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Σ y and Σ y² that own convolutions take of what they write, and batch norm's use of them.
+// Σ y and Σ y² that Tandem's convolutions return with their output, and batch norm's use of them.
 #include <catch2/catch.hpp>
 
 #include "bench/conv_shapes.h"

@@ -1,5 +1,5 @@
-// Forced algorithms and traces: every algorithm that says it can compute a pass computes it, and the choice
-// is what it is without them.
+// Forced algorithms and traces: each algorithm computes the passes that it claims to support, and traces do
+// not change the choice.
 #include "core/cpu/conv_probe.h"
 
 #include <catch2/catch.hpp>

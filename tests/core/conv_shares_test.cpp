@@ -1,5 +1,4 @@
-// Convolutions by shares of the images: the same results for every number of threads, whoever works on a
-// share.
+// Convolutions divided by images: equal results for any number of threads and any assignment.
 #include <catch2/catch.hpp>
 #include <functional>
 #include <random>

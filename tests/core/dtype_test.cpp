@@ -1,4 +1,4 @@
-// Conversions, against a reference of their own written with integers on the bit patterns.
+// Conversions against a reference with integers on the bit patterns.
 #include "core/dtype.h"
 
 #include <bit>

@@ -1,4 +1,4 @@
-// The three kinds of error and how their messages read.
+// The three kinds of error and their messages.
 #include "core/error.h"
 
 #include "tests/support/errors.h"

@@ -1,6 +1,6 @@
-// No kernel of oneDNN, and none of Tandem's that takes workspace, writes beyond its memory: shapes of all
-// kinds with guards around every buffer and scratchpad, at every level of instructions that oneDNN can be
-// told to use here. The levels are read once a process, so each is a process of its own.
+// No kernel of oneDNN, and none of Tandem's with workspace, writes beyond its memory: many shapes with guards
+// around each buffer and scratchpad, at each instruction level that oneDNN supports here. A process reads its
+// level once, so each level has its own process.
 #include <oneapi/dnnl/dnnl.h>
 
 #include <array>

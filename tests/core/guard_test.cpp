@@ -1,4 +1,4 @@
-// Guards around host memory: what they find, and that they change nothing else.
+// Guards around host memory: detection, and no other effect.
 #include "core/guard.h"
 
 #include <catch2/catch.hpp>

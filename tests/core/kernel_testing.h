@@ -1,5 +1,5 @@
-// What tests of numeric kernels share: random tensors of any dtype, and errors relative to a result in double
-// precision.
+// Helpers for tests of numeric kernels: random tensors of any dtype, and errors relative to a result in
+// double precision.
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Which kernels a process computes with: the CPU's, TANDEM_ISA's, the build's.
+// Instruction level of the kernels: the CPU's, TANDEM_ISA's, the build's.
 #include "core/cpu/level.h"
 
 #include <array>

@@ -1,4 +1,4 @@
-// The floats on which rounding to 16 bits is decided, with the bits that must result.
+// Floats at the decision points of rounding to 16 bits, with their results.
 #pragma once
 
 #include <bit>

@@ -1,4 +1,4 @@
-// Described options: values, binding to structs, rules that join keys, and families of things that one key
+// Described options: values, binding to structs, rules across keys, and registries of variants that one key
 // names.
 #include <fmt/format.h>
 

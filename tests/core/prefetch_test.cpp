@@ -1,4 +1,4 @@
-// core/cpu/kernels/prefetch.h asks for what it was told to, line by line, and for nothing else.
+// core/cpu/kernels/prefetch.h prefetches exactly the requested lines.
 #include "core/cpu/kernels/prefetch.h"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// Text of others on a terminal.
+// Foreign text on a terminal.
 #include "core/printable.h"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// Philox against the vectors of its authors, and what is drawn from it.
+// Philox against its authors' vectors, and the distributions drawn from it.
 #include "core/random.h"
 
 #include <catch2/catch.hpp>

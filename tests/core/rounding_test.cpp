@@ -1,4 +1,4 @@
-// Rounding to the grid of a 16-bit type in f32: stochastic, and by an update that keeps no masters.
+// Rounding to the grid of a 16-bit type in f32: stochastic, and by an update without master weights.
 #include "core/kernels/rounding.h"
 
 #include <catch2/catch.hpp>

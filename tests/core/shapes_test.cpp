@@ -1,4 +1,4 @@
-// The device `shapes`: allocators' books without memory.
+// The device `shapes`: allocators without memory.
 #include <catch2/catch.hpp>
 
 #include "core/error.h"

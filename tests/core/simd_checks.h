@@ -1,5 +1,5 @@
-// What every implementation of core/cpu/kernels/simd.h must do with all 65,536 patterns of a 16-bit type and
-// with the floats between them.
+// Checks of an implementation of core/cpu/kernels/simd.h on all 65,536 patterns of a 16-bit type and the
+// floats between them.
 #pragma once
 
 #include <algorithm>

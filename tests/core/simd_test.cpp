@@ -1,4 +1,4 @@
-// The vectors of every level that this machine has, each from a library compiled for it (tests/simd).
+// Vectors of each level that this machine supports, each from a library compiled for it (tests/simd).
 #include <dlfcn.h>
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Storage: who owns the bytes, versions and what is kept with it.
+// Storage: ownership, versions and attached caches.
 #include "core/storage.h"
 
 #include <catch2/catch.hpp>

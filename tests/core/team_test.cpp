@@ -1,4 +1,4 @@
-// Teams have the size that was planned, whatever a thread's settings of OpenMP are, and so do oneDNN's.
+// Thread teams, and oneDNN's, have the planned size under any OpenMP settings of a thread.
 #include "core/cpu/team.h"
 
 #include <omp.h>

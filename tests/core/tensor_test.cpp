@@ -1,4 +1,4 @@
-// Tensor: making them, views, host copies, and the errors of each.
+// Tensor: construction, views, host copies, and errors.
 #include "core/tensor.h"
 
 #include <catch2/catch.hpp>

@@ -1,5 +1,4 @@
-// How threads wait is settled before the program's own code runs, in an environment that is then as it was
-// given.
+// The wait policy of threads is set before the program's code runs; the environment is then restored.
 #include "core/cpu/waiting.h"
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Kernels under the name of a streaming one, with one fault each: what `machine_code --control` must find.
+// Kernels with the name of a streaming one and one fault each, which `machine_code --control` must find.
 #include <cuda_runtime.h>
 
 namespace tandem::cuda {

@@ -1,4 +1,4 @@
-// Spaces of broadcasts in parts (core/cuda/broadcast.h), which no tensor of a test is large enough for.
+// Broadcast spaces in parts (core/cuda/broadcast.h), which no test tensor is large enough for.
 #include "core/cuda/broadcast.h"
 
 #include <catch2/catch.hpp>

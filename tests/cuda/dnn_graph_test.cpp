@@ -1,5 +1,5 @@
-// Graphs of convolutions for cuDNN, without a GPU: that the frontend accepts them, and which plans the
-// library offers for them on a GPU that is only described.
+// cuDNN graphs of convolutions without a GPU: the frontend accepts them, and the library offers plans for a
+// described GPU.
 #include <fmt/core.h>
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// The emulator itself: what it executes, when, and what it refuses.
+// The emulator: execution, its order, and errors.
 #include <cuda_runtime.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Candidates that are built at once.
+// Concurrent construction of candidates.
 #include "core/cuda/search.h"
 
 #include <catch2/catch.hpp>

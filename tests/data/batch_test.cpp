@@ -1,4 +1,4 @@
-// Batches of named fields, the memory they are made in, and a source that is not one of samples.
+// Batches of named fields, their memory, and a source without samples of a data set.
 #include "data/batch.h"
 
 #include <catch2/catch.hpp>

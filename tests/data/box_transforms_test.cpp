@@ -1,4 +1,4 @@
-// Boxes go where the pixels go that they are around; parts, ground and colours of SSD's augmentation.
+// Boxes follow the geometry of their pixels; crops, expansion and colours of SSD's augmentation.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -1,4 +1,4 @@
-// Labels that follow the order in which others list the same classes.
+// Labels reordered to another list of the same classes.
 #include "data/class_order.h"
 
 #include <catch2/catch.hpp>

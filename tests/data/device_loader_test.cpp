@@ -1,5 +1,5 @@
-// Batches that a loader brings to the device of the tests, against those it makes on the host. On the CPU a
-// 16-bit type takes the same way.
+// Batches that a loader copies to the device under test, against those it makes on the host. On the CPU, a
+// 16-bit type uses the same path.
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>

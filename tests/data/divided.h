@@ -1,4 +1,4 @@
-// Divided sources beside undivided ones: parts as they are cut out of whole batches.
+// Divided sources against undivided ones: parts cut out of whole batches.
 #pragma once
 
 #include <catch2/catch.hpp>

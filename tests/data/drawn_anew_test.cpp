@@ -1,6 +1,6 @@
-// Every source of random numbers in the data draws other numbers for another epoch, batch,
-// sample and seed, and the same ones for the same. Each test changes one part of a key at a time, so that a
-// source that leaves it out is found; whether the numbers are good ones is asked elsewhere.
+// Each random source in data/ draws different numbers for a different epoch, batch, sample or seed, and equal
+// ones for equal keys. Each test changes one part of a key, to find sources that ignore it; other tests check
+// the quality of the numbers.
 #include <catch2/catch.hpp>
 #include <functional>
 #include <set>

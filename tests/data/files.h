@@ -1,4 +1,4 @@
-// Files that the tests of data/ write: a folder that goes with its owner, and small encoders.
+// Files for tests of data/: a temporary folder, and small encoders.
 #pragma once
 
 #include <cstdint>

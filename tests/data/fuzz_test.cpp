@@ -1,4 +1,4 @@
-// Thousands of damaged files: every reader succeeds or throws UserError, and nothing else.
+// Thousands of damaged files: each reader succeeds or throws UserError.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <functional>

@@ -1,4 +1,4 @@
-// Arrays of images with their channels first, and arrays with values that are not finite.
+// Channels-first image arrays, and arrays with non-finite values.
 #include "data/layout.h"
 
 #include <catch2/catch.hpp>

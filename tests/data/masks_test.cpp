@@ -1,4 +1,4 @@
-// Masks go the way of their images: through every geometric transform, into batches, onto devices.
+// Masks follow the geometry of their images: in each transform, in batches, on devices.
 #include <algorithm>
 #include <catch2/catch.hpp>
 

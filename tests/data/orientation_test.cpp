@@ -1,4 +1,4 @@
-// Images that are stored turned, and say so.
+// Images stored turned, with an EXIF orientation.
 #include "data/orientation.h"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// What stands among data and is none.
+// Files in data folders that are ignored.
 #include "data/passed_over.h"
 
 #include <catch2/catch.hpp>

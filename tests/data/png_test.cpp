@@ -1,4 +1,4 @@
-// PNG files beyond images: indices and opacity as they are stored, and files that are written.
+// PNG files: stored indices and alpha, and encoding.
 #include <catch2/catch.hpp>
 
 #include "core/error.h"

@@ -1,5 +1,5 @@
-// Backend::render_images on the device of the tests against the renderer of the host's pipeline, bit for bit,
-// and which pipelines may use it.
+// Backend::render_images on the device under test against the host's renderer, bit for bit, and the pipelines
+// that may use it.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>

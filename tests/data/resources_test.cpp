@@ -1,4 +1,4 @@
-// Where the files that come with Tandem are looked for.
+// Search for the files that come with Tandem.
 #include "data/resources.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Every so many batches of a source, as one of several processes takes them.
+// Every n-th batch of a source, as one of several processes takes them.
 #include "data/strided_source.h"
 
 #include "core/error.h"

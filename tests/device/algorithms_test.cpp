@@ -1,4 +1,4 @@
-// Choices among algorithms by timing: what is timed, what is taken, and what the table says of it.
+// Autotuning of algorithms: timed candidates, the choice, and the table.
 #include "core/algorithms.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Whichever allocation of a training step is refused: an error that says how much of what, nothing kept, and
-// a step that can be done again.
+// Failure of each allocation in a training step: the error names size and purpose, nothing leaks, and the
+// step can be retried.
 #include "core/error.h"
 #include "tests/device/support.h"
 

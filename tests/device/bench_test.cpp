@@ -1,4 +1,4 @@
-// Tables of algorithms that `tandem bench` reads and leaves.
+// Tables of algorithms that `tandem bench` reads and writes.
 #include <filesystem>
 
 #include "core/algorithms.h"

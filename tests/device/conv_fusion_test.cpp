@@ -1,5 +1,5 @@
-// Convolutions that sum what they write, batch norm with those sums, and gradients that are added where they
-// land. A device may give no sums.
+// Convolutions that return sums of their output, batch norm with these sums, and gradients accumulated in
+// place. A device may provide no sums.
 #include <algorithm>
 #include <cmath>
 #include <limits>

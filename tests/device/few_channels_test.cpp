@@ -1,4 +1,4 @@
-// 16-bit convolutions of images with few channels, which a GPU multiplies with zeros behind them.
+// 16-bit convolutions of images with few channels, which a GPU pads with zero channels.
 #include <array>
 #include <cmath>
 #include <memory>

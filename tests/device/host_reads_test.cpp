@@ -1,5 +1,5 @@
-// Values of a batch that the host reads, such as lengths of texts: reading them waits for no device, and a
-// recording, which would repeat them for every batch, contains none.
+// Batch fields that the host reads, such as lengths of texts: reading them waits for no device, and no
+// recording contains such a read, which would repeat for each batch.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-// What only the emulated GPU can show: how often the host waits, and what happens when memory runs out.
+// Tests that need the emulated GPU: number of host waits, and exhausted memory.
 #include <cmath>
 
 #include "core/error.h"

@@ -1,4 +1,5 @@
-// Large products whose rows do not lie on 16 bytes, as those of a vocabulary that is no multiple of 8.
+// Large products whose rows are not aligned to 16 bytes, such as those of a vocabulary that is no multiple of
+// 8.
 #include <cmath>
 
 #include "tests/device/emulator.h"

@@ -1,4 +1,4 @@
-// What a profile says of a step: which ops, how often, what they move and compute. Never how long they take.
+// Profile of a step: its ops, their counts, memory traffic and computation, but not times.
 #include "studies/profile/profile.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Runs of the program by ranks on emulated GPUs, joined by the stand-in of NCCL: against the same ranks on
-// CPUs, against one GPU, and what they refuse.
+// Runs of ranks on emulated GPUs with the stand-in of NCCL: against the same ranks on CPUs, against one GPU,
+// and errors.
 #include "tests/program/ranks.h"
 
 #include <catch2/catch.hpp>

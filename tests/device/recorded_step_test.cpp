@@ -1,4 +1,4 @@
-// Steps done from recordings leave the bits that ordinary steps leave.
+// Recorded steps give the bits of ordinary steps.
 #include <cmath>
 #include <cstring>
 

@@ -1,5 +1,5 @@
-// Number of nodes (kernels, copies, fills) in the recorded step of whole models, since a GPU takes
-// microseconds to begin each. The emulated GPU counts them; there a product, a convolution and a sort of the
+// Number of nodes (kernels, copies, fills) in the recorded step of whole models, because a GPU takes
+// microseconds to start each. The emulated GPU counts them; a product, a convolution and a sort of the
 // vendors' libraries are one node each.
 #include "tests/device/emulator.h"
 #include "tests/device/support.h"

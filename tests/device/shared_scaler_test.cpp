@@ -1,5 +1,5 @@
-// Two networks against each other, with a step each and one loss scaler: recorded steps leave the bits that
-// ordinary ones leave, a step is skipped by itself, and what one step writes the other's recordings read.
+// Two networks with a step each and one loss scaler: recorded steps give the bits of ordinary ones, one step
+// is skipped alone, and each step's recordings read the other's results.
 #include <cmath>
 
 #include "amp/autocast.h"

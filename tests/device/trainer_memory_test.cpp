@@ -1,4 +1,4 @@
-// What a training run keeps of its batches.
+// Memory of batches in a training run.
 #include "config/load.h"
 #include "runs/run_directory.h"
 #include "tests/device/emulator.h"

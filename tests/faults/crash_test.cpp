@@ -1,5 +1,5 @@
-// Runs that are killed: at every call that changes a file of a save, and at any time. They go on, and end
-// with the bits of a run that nobody hurt.
+// Runs killed at each file operation of a save, and at any time: they resume, and end with the bits of an
+// undisturbed run.
 #include <csignal>
 #include <random>
 

@@ -1,12 +1,12 @@
-// A library that is preloaded into a program and lets its n-th call that changes files fail, or be the last
-// thing that the program does. Counted are the calls on paths that contain $TANDEM_FAULT_PATH:
+// A preloaded library that makes the n-th file operation of a program fail, or ends the program there. It
+// counts these calls on paths that contain $TANDEM_FAULT_PATH:
 //   open (for writing), write, fsync, close (of a file open for writing), link, rename, mkdir, unlink, rmdir
 //
-//   TANDEM_FAULT=count        counts only
-//   TANDEM_FAULT=exit:N       the process ends at once before its N-th call; a write has written half by then
-//   TANDEM_FAULT=EIO:N        the N-th call fails with that error
-//   TANDEM_FAULT=ENOSPC:N     so do all writes after it
-//   TANDEM_FAULT_LOG=FILE     gets a line for each call: "12 rename /run/checkpoints/step-7.tmp-123"
+//   TANDEM_FAULT=count        only counts
+//   TANDEM_FAULT=exit:N       ends the process before its N-th call; a write has then written half
+//   TANDEM_FAULT=EIO:N        the N-th call fails with this error
+//   TANDEM_FAULT=ENOSPC:N     likewise, and all later writes
+//   TANDEM_FAULT_LOG=FILE     logs a line per call: "12 rename /run/checkpoints/step-7.tmp-123"
 //   TANDEM_FAULT_WITHOUT=link      the file system has no hard links; =exchange: nor can it exchange folders
 #include <dlfcn.h>
 #include <fcntl.h>

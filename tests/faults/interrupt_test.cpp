@@ -1,4 +1,4 @@
-// Runs that are stopped politely, again and again, and disks that are really full.
+// Runs interrupted repeatedly, and full disks.
 #include <sys/mount.h>
 
 #include <csignal>

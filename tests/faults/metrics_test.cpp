@@ -1,5 +1,4 @@
-// What a run says of itself survives as its checkpoints do: metrics that are lost, cut or changed, and files
-// that reach the limit of their size.
+// Metrics survive like checkpoints: lost, truncated or changed metrics, and files at their size limit.
 #include "tests/faults/runs.h"
 
 using namespace tandem::testing;

@@ -1,4 +1,4 @@
-// Which runs go on, and as what.
+// Resuming runs: those that may resume, and their state.
 #include "tests/faults/runs.h"
 
 using namespace tandem::testing;

@@ -1,4 +1,4 @@
-// Small training runs that are hurt, and what must be the same when they have ended all the same.
+// Small training runs with faults, and the results that must not change.
 #pragma once
 
 #include <set>

@@ -1,4 +1,4 @@
-// Files that are read, and everything else that a path may lead to.
+// Input files, and other kinds of paths.
 #include "files/input.h"
 
 #include <sys/socket.h>

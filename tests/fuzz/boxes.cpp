@@ -1,4 +1,4 @@
-// Boxes: the first byte says of what form the file is. What was accepted is written and read again.
+// Boxes: the first byte selects the format. Accepted input is written and read again.
 #include <cmath>
 
 #include "data/boxes/coco.h"

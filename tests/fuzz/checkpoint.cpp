@@ -1,4 +1,4 @@
-// The state of a run, damaged behind its digest: it is refused, or the run goes on with it.
+// A damaged run state with a valid digest: it is refused, or the run resumes from it.
 #include "runs/checkpoints.h"
 #include "tests/fuzz/small_run.h"
 #include "tests/fuzz/target.h"

@@ -1,5 +1,5 @@
-// Mutations of configurations: half are libFuzzer's own, of the text; half put a known key or another value
-// somewhere into the tree.
+// Mutations of configurations: half are libFuzzer's, of the text; half put a known key or another value into
+// the tree.
 #include <cstdint>
 #include <cstring>
 #include <nlohmann/json.hpp>

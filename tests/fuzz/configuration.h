@@ -1,4 +1,4 @@
-// What the targets of configurations share.
+// Helpers of the configuration targets.
 #pragma once
 
 #include "config/load.h"

@@ -1,4 +1,4 @@
-// What our readers make of a file, as one line of JSON.
+// Result of a reader, as one line of JSON.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// libFuzzer's mutations of safetensors files; most are followed by writing the header's true length, without
-// which hardly any would get past it.
+// libFuzzer's mutations of safetensors files; most then restore the header's true length, because few others
+// get past it.
 #include <cstdint>
 #include <cstring>
 #include <string_view>

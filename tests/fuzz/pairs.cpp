@@ -1,4 +1,4 @@
-// Pairs of texts: the first byte says of what form the file is.
+// Pairs of texts: the first byte selects the format.
 #include "data/text/cmu_dictionary.h"
 #include "data/text/help_page.h"
 #include "data/text/pair_files.h"

@@ -1,4 +1,4 @@
-// Models of pieces, as they stand with weights: bytes that SentencePiece is given.
+// SentencePiece models as stored with weights.
 #include "data/text/sentence_pieces.h"
 #include "files/base64.h"
 #include "tests/fuzz/target.h"

@@ -1,4 +1,4 @@
-// Plans of the planner. What is accepted is written and read again as the same plan.
+// Precision plans. Accepted input is written and read again as the same plan.
 #include "amp/plan/plan_file.h"
 #include "tests/fuzz/target.h"
 

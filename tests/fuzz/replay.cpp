@@ -1,7 +1,7 @@
 // fuzz_replay [TARGET [FILE | FOLDER]…]: runs inputs through a target; without files, its corpus; without a
-// target, all corpora. Prints one line for each target; the exit code is 1 when an input ends in anything but
-// success, UserError or VendorError. fuzz_replay (safetensors | npy) --describe < NAMES: reads the files
-// named on standard input, one a line, and prints what is in them, for tests/fuzz/differential.py.
+// target, all corpora. Prints one line per target; exits with 1 when an input ends in anything but success,
+// UserError or VendorError. fuzz_replay (safetensors | npy) --describe < NAMES: reads the files named on
+// standard input, one per line, and prints their contents, for tests/fuzz/differential.py.
 #include <fmt/core.h>
 
 #include <algorithm>

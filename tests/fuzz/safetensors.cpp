@@ -1,4 +1,4 @@
-// safetensors: what is read is written again, and read again to the same.
+// safetensors: accepted input is written and read again unchanged.
 #include "files/safetensors.h"
 
 #include <cstring>

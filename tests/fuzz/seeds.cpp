@@ -1,5 +1,4 @@
-// fuzz_seeds FOLDER: writes small valid inputs of every kind to FOLDER/<target>, for the fuzzer to start
-// from.
+// fuzz_seeds FOLDER: writes small valid inputs of each kind to FOLDER/<target>, as seeds for the fuzzer.
 #include <fmt/core.h>
 
 #include <fstream>

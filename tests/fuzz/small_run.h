@@ -1,4 +1,4 @@
-// A training run of a few numbers, for states to be saved and loaded.
+// A tiny training run, for saving and loading states.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// What a fuzz target is: a function of bytes that returns, or throws UserError or VendorError. Any other
-// exception, and any crash, is a finding.
+// A fuzz target: a function of bytes that returns, or throws UserError or VendorError. Any other exception,
+// and any crash, is a finding.
 //
 // Each target is one file, built twice: with Clang's libFuzzer, which calls LLVMFuzzerTestOneInput, and into
 // fuzz_replay, which runs the committed corpora through all targets with any compiler.

@@ -1,4 +1,4 @@
-// Texts: the first byte says of what form the file is, and how it is cut into pieces.
+// Texts: the first byte selects the format and the codec.
 #include <array>
 
 #include "data/text/labelled_lines.h"

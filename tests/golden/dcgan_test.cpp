@@ -1,6 +1,6 @@
-// Ten iterations of a DCGAN, both networks, against PyTorch: in FP64's figures, in FP32, and under autocast
-// in BF16 and FP16. tests/golden/dcgan.py makes the values; weights, images and z come from the same hash and
-// the same random numbers here.
+// Ten iterations of a DCGAN, both networks, against PyTorch: in FP64, in FP32, and under autocast in BF16 and
+// FP16. tests/golden/dcgan.py makes the values; weights, images and z come from the same hash and the same
+// random numbers here.
 #include <catch2/catch.hpp>
 
 #include "amp/autocast.h"

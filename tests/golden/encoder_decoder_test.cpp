@@ -1,6 +1,6 @@
-// Encoder–decoders against PyTorch in FP64: scores, attention, the loss with smoothed labels and every
+// Encoder–decoders against PyTorch in FP64: scores, attention, the loss with label smoothing and each
 // gradient (tests/golden/encoder_decoder.py makes the values; weights and words come from the same hash
-// here). And word by word what the whole gives at once.
+// here). Decoding word by word against the whole sequence.
 #include "models/encoder_decoder.h"
 
 #include <catch2/catch.hpp>

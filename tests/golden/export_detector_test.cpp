@@ -1,6 +1,6 @@
-// Exported detectors against onnxruntime, which evaluated these very files: tests/golden/export_detector.py
-// keeps what it gave and the SHA-256 of each file. With TANDEM_ONNX_PYTHON, a Python that has onnxruntime,
-// onnx, numpy and safetensors, it is asked again. TANDEM_EXPORT_DIR keeps the files.
+// Exported detectors against onnxruntime, which evaluated these files: tests/golden/export_detector.py stores
+// its results and the SHA-256 of each file. With TANDEM_ONNX_PYTHON, a Python with onnxruntime, onnx, numpy
+// and safetensors, it runs again. TANDEM_EXPORT_DIR keeps the files.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>

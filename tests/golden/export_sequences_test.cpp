@@ -1,7 +1,7 @@
-// Exported models of sequences against onnxruntime, which evaluated these very files: as
-// tests/golden/export_test.cpp does for others. tests/golden/export_sequences.py keeps what it gave and the
-// SHA-256 of each file. With TANDEM_ONNX_PYTHON, a Python that has onnxruntime, onnx, numpy and safetensors,
-// it is asked again. TANDEM_EXPORT_DIR keeps the files.
+// Exported sequence models against onnxruntime, which evaluated these files, as in
+// tests/golden/export_test.cpp: tests/golden/export_sequences.py stores its results and the SHA-256 of each
+// file. With TANDEM_ONNX_PYTHON, a Python with onnxruntime, onnx, numpy and safetensors, it runs again.
+// TANDEM_EXPORT_DIR keeps the files.
 #include <fmt/core.h>
 
 #include <catch2/catch.hpp>

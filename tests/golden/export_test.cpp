@@ -1,7 +1,7 @@
-// Exported networks against onnxruntime, which evaluated these very files: tests/golden/export_check.py keeps
-// the logits that it gave and the SHA-256 of each file, so bytes that are still the same are known to agree.
-// With TANDEM_ONNX_PYTHON, a Python that has onnxruntime, onnx, numpy, safetensors, torch and torchvision,
-// onnxruntime and torchvision are asked again. TANDEM_EXPORT_DIR keeps the files.
+// Exported networks against onnxruntime, which evaluated these files: tests/golden/export_check.py stores its
+// logits and the SHA-256 of each file, so unchanged bytes are known to agree. With TANDEM_ONNX_PYTHON, a
+// Python with onnxruntime, onnx, numpy, safetensors, torch and torchvision, onnxruntime and torchvision run
+// again. TANDEM_EXPORT_DIR keeps the files.
 #include "export/export.h"
 
 #include <catch2/catch.hpp>

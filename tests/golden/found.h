@@ -1,5 +1,5 @@
-// What a detector finds in an image against what torchvision's finds: found/boxes, found/scores and
-// found/labels, as tests/golden/ssd.py stores them.
+// Detections in an image against torchvision's: found/boxes, found/scores and found/labels, as
+// tests/golden/ssd.py stores them.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// A gradient against those of a golden file: "gradient_norm/NAME", and "gradient/NAME" with all entries of a
-// small one, else those that tests/golden/resnet.py chooses.
+// A gradient against a golden file: "gradient_norm/NAME", and "gradient/NAME" with all entries of a small
+// one, otherwise those that tests/golden/resnet.py chooses.
 #pragma once
 
 #include <catch2/catch.hpp>

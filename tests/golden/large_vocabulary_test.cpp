@@ -1,5 +1,5 @@
 // Softmaxes over large vocabularies against PyTorch and TensorFlow's formulas
-// (tests/golden/large_vocabulary.py makes the values), and against vectors that were made apart from them.
+// (tests/golden/large_vocabulary.py makes the values), and against independent vectors.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// What runs that are compared with PyTorch's have in common.
+// Common parts of runs that are compared with PyTorch's.
 #pragma once
 
 #include <catch2/catch.hpp>

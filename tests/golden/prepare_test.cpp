@@ -1,6 +1,6 @@
-// What exported networks say of how images are prepared, against NumPy and Pillow, which followed it:
-// tests/golden/prepare_check.py keeps the picture, what it read in the files and what it prepared. With
-// TANDEM_ONNX_PYTHON, a Python that has onnxruntime, numpy, pillow and safetensors, they are asked again.
+// Preprocessing in the metadata of exported networks, against NumPy and Pillow, which followed it:
+// tests/golden/prepare_check.py stores the picture, the metadata and the preprocessed image. With
+// TANDEM_ONNX_PYTHON, a Python with onnxruntime, numpy, pillow and safetensors, they run again.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdlib>

@@ -1,5 +1,5 @@
 // Recurrent layers against PyTorch (tests/golden/recurrent.py makes the values and the file of weights) and
-// against vectors of one layer that were made apart from it.
+// against independent vectors of one layer.
 #include "nn/layers/recurrent.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Safetensors: the reference implementation's file is read and written byte for byte; round trips; refusals.
+// Safetensors: the reference implementation's file is read and written byte for byte; round trips; errors.
 #include "files/safetensors.h"
 
 #include <catch2/catch.hpp>

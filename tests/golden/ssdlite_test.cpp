@@ -1,7 +1,7 @@
-// SSDLite320 on MobileNetV3-Large against torchvision in FP64: scores and codes, what is found, both parts of
-// the loss, every gradient, and the running statistics after a step; torchvision's state dict loads whole.
-// tests/golden/ssdlite.py makes the values; weights, statistics, images and boxes come from the same hash
-// here.
+// SSDLite320 on MobileNetV3-Large against torchvision in FP64: scores and codes, detections, both parts of
+// the loss, each gradient, and the running statistics after a step; torchvision's state dict loads
+// completely. tests/golden/ssdlite.py makes the values; weights, statistics, images and boxes come from the
+// same hash here.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -1,4 +1,4 @@
-// COCO's figures, against pycocotools 2.0.11 (tests/golden/coco_metric.py) and worked examples.
+// COCO metrics against pycocotools 2.0.11 (tests/golden/coco_metric.py) and worked examples.
 #include "metrics/coco.h"
 
 #include <omp.h>

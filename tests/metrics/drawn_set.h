@@ -1,4 +1,4 @@
-// The made-up sets of tests/golden/coco_metric.py, draw by draw.
+// The synthetic sets of tests/golden/coco_metric.py, draw by draw.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// VOC's figures, against a port of the development kit's rules (tests/golden/coco_metric.py) and worked
+// VOC metrics against a port of the development kit's rules (tests/golden/coco_metric.py) and worked
 // examples.
 #include "metrics/voc.h"
 

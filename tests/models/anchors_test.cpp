@@ -1,5 +1,5 @@
-// Anchors of the published detectors, and which objects they learn, against values worked out elsewhere
-// (NumPy and torchvision 0.26).
+// Anchors of the published detectors, and the objects they learn, against independent values (NumPy and
+// torchvision 0.26).
 #include "models/anchors.h"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// Candidates of suppression: those of logits are those of their softmax, whatever is asked of scores.
+// Candidates of NMS: those of logits equal those of their softmax, for any score threshold.
 #include "models/box_candidates.h"
 
 #include <algorithm>

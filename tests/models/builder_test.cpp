@@ -1,4 +1,4 @@
-// Models from JSON: the same as those written in C++, inferred shapes, and every error at its place.
+// Models from JSON: equal to those in C++, inferred shapes, and each error at its place.
 #include "models/builder.h"
 
 #include <catch2/catch.hpp>

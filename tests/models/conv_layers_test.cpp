@@ -1,4 +1,5 @@
-// The list of bench_convolutions is what a step of the benchmark's networks asks for (bench/worker.cpp).
+// The list of bench_convolutions equals the convolutions in a step of the benchmark's networks
+// (bench/worker.cpp).
 #include <catch2/catch.hpp>
 #include <map>
 #include <tuple>

@@ -1,4 +1,4 @@
-// DCGAN: names and counts of PyTorch's example, shapes, start values, sizes that there is none of.
+// DCGAN: names and counts of PyTorch's example, shapes, initial values, unsupported sizes.
 #include "models/dcgan.h"
 
 #include <catch2/catch.hpp>

@@ -1,5 +1,5 @@
-// Networks that no key is given for start as their sources' do: every parameter of every family against the
-// distribution that PyTorch's layer, or the code that the network is from, draws it from.
+// Default initial values: each parameter of each family against the distribution of PyTorch's layer, or of
+// the network's original code.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -1,4 +1,4 @@
-// Layers, models and data know nothing of 16-bit types: precision is decided in apply alone.
+// Layers, models and data do not mention 16-bit types: only apply decides precision.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>

@@ -1,5 +1,5 @@
-// SSD's heads: one convolution a map for both, which gives what one for each would give. Anchors go where the
-// detector goes.
+// SSD's heads: one convolution per map for both equals one convolution each. Anchors move with the detector's
+// device.
 #include "models/ssd.h"
 
 #include <catch2/catch.hpp>

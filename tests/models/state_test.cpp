@@ -1,4 +1,4 @@
-// States of a whole batch and of its parts, and what goes on to the next piece of a stream.
+// States of a batch and its parts, and the state carried to the next chunk of a stream.
 #include "models/state.h"
 
 #include <array>

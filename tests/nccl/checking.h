@@ -1,4 +1,4 @@
-// What the program of ranks on GPUs checks with: the first failure ends all of them.
+// Checks of the program of ranks on GPUs: the first failure ends all ranks.
 #pragma once
 
 #include <fmt/core.h>

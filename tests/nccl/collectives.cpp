@@ -1,4 +1,4 @@
-// Collectives on device memory against the serial result, in order with the device's other work.
+// Collectives on device memory against the serial result, ordered with the device's other work.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>

@@ -1,8 +1,8 @@
-// What mpirun starts several of, for tests of ranks on GPUs; a rank has the GPU of its number on its host.
-// Without mpirun there is one.
+// Program that mpirun starts for tests of ranks on GPUs; a rank uses the GPU of its number on its host.
+// Without mpirun there is one rank.
 //
 //   nccl_ranks collectives|recorded|steps|recorded_steps|reduce|different|measure [--deadline S]
-//   nccl_ranks why                     exit code 77, and why, where ranks on GPUs cannot be joined
+//   nccl_ranks why                     prints why ranks on GPUs cannot be joined, exit code 77
 //
 // Exit code 1 after a message of one rank.
 #include <unistd.h>

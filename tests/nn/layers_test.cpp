@@ -1,4 +1,4 @@
-// Each layer: what it computes against the op or by hand, its parameters, its errors.
+// Each layer: its result against the op or by hand, its parameters, its errors.
 #include "nn/layers.h"
 
 #include <catch2/catch.hpp>

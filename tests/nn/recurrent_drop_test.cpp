@@ -1,5 +1,5 @@
-// What AWD-LSTM asks of recurrent layers: weights that are dropped, masks that are locked, a last layer of
-// its own size. Each against the op on weights and masks that are given.
+// Recurrent layers of AWD-LSTM: weight dropout, locked masks, a last layer of different size. Each against
+// the op with given weights and masks.
 #include <algorithm>
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-// What backward of recurrent layers computes again: the same bits, from a sixteenth of the states.
+// Recomputation in backward of recurrent layers: equal bits, from a sixteenth of the states.
 #include <catch2/catch.hpp>
 
 #include "nn/layers/recurrent.h"

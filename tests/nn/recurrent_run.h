@@ -1,4 +1,4 @@
-// One recurrent layer in one direction, drawn and run forward and backward: all that it gives.
+// One recurrent layer in one direction with random weights, run forward and backward, with all results.
 #pragma once
 
 #include <algorithm>

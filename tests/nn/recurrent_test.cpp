@@ -1,4 +1,4 @@
-// Recurrent layers as a module: names, shapes, start, errors, dropout, states passed on, and what is saved.
+// The recurrent module: names, shapes, initial values, errors, dropout, carried states, and saving.
 #include "nn/layers/recurrent.h"
 
 #include <catch2/catch.hpp>

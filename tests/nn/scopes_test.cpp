@@ -1,4 +1,4 @@
-// Frozen and KeepStatistics: what they keep from happening, and that nothing else changes, to the bit.
+// Frozen and KeepStatistics: the updates that they prevent, and no other effect, to the bit.
 #include "nn/scopes.h"
 
 #include <catch2/catch.hpp>

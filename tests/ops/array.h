@@ -1,5 +1,5 @@
-// Arrays of doubles with a shape: what the oracles of the op tests compute on. Written to be obviously right,
-// with nothing of the library but Shape.
+// Arrays of doubles with a shape, for the oracles of the op tests. Simple by design; of the library, they use
+// only Shape.
 #pragma once
 
 #include <functional>

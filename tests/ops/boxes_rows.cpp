@@ -1,4 +1,4 @@
-// Rows of matching and mining: the oracles are loops over all pairs, and a sort.
+// Rows of matching and mining, against loops over all pairs and a sort.
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>

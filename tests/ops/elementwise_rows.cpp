@@ -1,5 +1,4 @@
-// Rows of autograd/ops/elementwise.h, and what does not fit a row: casts between all dtypes, mixed dtypes,
-// ties.
+// Rows of autograd/ops/elementwise.h, and tests outside rows: casts between all dtypes, mixed dtypes, ties.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-// What the harness checks of a row; every function reports through Catch.
+// Checks of the harness on a row; each reports through Catch.
 #pragma once
 
 #include <map>

@@ -1,5 +1,4 @@
-// The harness must catch what is broken: each case here runs a check on an op that is wrong in one way, and
-// is expected to fail ([!shouldfail]).
+// Negative controls of the harness: each case checks an op with one fault, and must fail ([!shouldfail]).
 #include <catch2/catch.hpp>
 
 #include "autograd/apply.h"

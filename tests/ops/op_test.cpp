@@ -1,4 +1,4 @@
-// Every row against every property, and every op against the rows.
+// Each row against each property, and each op against the list of rows.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>

@@ -1,6 +1,6 @@
-// Every row under every level, 16-bit type and list: the types of results and gradients, and their values
-// against the same op on inputs that were cast by hand. What is expected comes from the tables written here,
-// those of the design, and not from the policy.
+// Each row under each level, 16-bit type and list: types of results and gradients, and values against the
+// same op on explicitly cast inputs. Expectations come from the tables here, which are those of the design,
+// not from the policy.
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <map>

@@ -1,4 +1,4 @@
-// Rows of autograd/ops/random.h, and the statistics of what the random kernels draw.
+// Rows of autograd/ops/random.h, and the statistics of the random kernels.
 #include <catch2/catch.hpp>
 #include <cmath>
 

@@ -1,5 +1,5 @@
-// Recurrent layers on a device beside what rows of the harness can say: recordings, lengths of many rows,
-// parameters that lie on no boundary, and that nothing waits.
+// Recurrent layers on a device, beyond the rows of the harness: recordings, lengths of many rows, unaligned
+// parameters, and no host wait.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <vector>

@@ -1,5 +1,5 @@
-// One row proves one op (or one way of calling it). The harness expands it over dtypes and properties; see
-// op_test.cpp for what is checked.
+// One row tests one op, or one form of its call. The harness expands it over dtypes and properties;
+// op_test.cpp lists the checks.
 #pragma once
 
 #include <functional>

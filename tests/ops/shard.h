@@ -1,4 +1,4 @@
-// A share of many rows, for processes side by side that check all of them together.
+// A share of many rows, for parallel processes that check all of them together.
 #pragma once
 
 #include <charconv>

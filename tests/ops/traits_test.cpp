@@ -1,5 +1,5 @@
-// What ops say of themselves, against what they do: multiply-adds against sums of products of ones and
-// against loops, values that are kept against those of the inputs.
+// Declared traits of ops against their behaviour: multiply-adds against sums of products of ones and against
+// loops, value-preserving ops against their inputs.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <set>

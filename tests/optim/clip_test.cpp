@@ -1,4 +1,4 @@
-// Clipping by norm and by value, in a step and by hand.
+// Clipping by norm and by value, in a step and manually.
 #include "optim/clip.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What changes the course of a training beside its schedule: factors of one step, factors that stay, means
-// that begin late; and the rules by which evaluations ask for them.
+// Changes of a run's learning rate besides its schedule: factors of one step, lasting factors, averages that
+// begin late; and the rules by which evaluations request them.
 #include <limits>
 
 #include "optim/averaging_start.h"

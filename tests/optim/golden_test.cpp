@@ -1,5 +1,5 @@
-// Update rules and schedules against PyTorch (tests/golden/optimizers.py; Adafactor against transformers,
-// too), LARS and LAMB against a loop in f64.
+// Update rules and schedules against PyTorch (tests/golden/optimizers.py; Adafactor also against
+// transformers), LARS and LAMB against a loop in f64.
 #include <cmath>
 #include <map>
 

@@ -1,4 +1,4 @@
-// Gradients that are added up in ranges while backward makes others.
+// Gradients summed in buckets while backward continues.
 #include "optim/step/gradient_buckets.h"
 
 #include "autograd/ops/elementwise.h"

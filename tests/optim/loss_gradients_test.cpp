@@ -1,4 +1,4 @@
-// Sums of gradients over losses with a scale each.
+// Sums of gradients of several losses with different scales.
 #include "optim/step/loss_gradients.h"
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// Accumulation: micro-batches and what they weigh.
+// Gradient accumulation: micro-batches and their weights.
 #include "optim/step/micro_batches.h"
 
 #include "optim/sgd.h"

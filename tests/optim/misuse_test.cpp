@@ -1,4 +1,4 @@
-// Steps that are misused, cannot be made, or fail.
+// Misused, invalid and failing steps.
 #include "autograd/engine.h"
 #include "core/allocator.h"
 #include "optim/adam.h"

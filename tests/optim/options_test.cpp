@@ -1,4 +1,4 @@
-// Groups, the lists of optimizers and schedules, properties of schedules, and what their errors say.
+// Groups, the lists of optimizers and schedules, properties of schedules, and their errors.
 #include "optim/adam.h"
 #include "optim/lars.h"
 #include "optim/registry.h"

@@ -1,4 +1,4 @@
-// The mailbox of reports, and counters that wait for what it brings.
+// Step reports from the device, and counters that depend on them.
 #include "optim/step/report.h"
 
 #include <cstring>

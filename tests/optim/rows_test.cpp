@@ -1,4 +1,4 @@
-// Tables of which a step touches few rows: updates that leave the other rows alone, against updates of all.
+// Sparse updates of tables against dense ones.
 #include <set>
 
 #include "autograd/ops/index.h"

@@ -1,4 +1,4 @@
-// The state machine of the loss scale: every preset against a trace of the scaler it is named after, bounds
+// The state machine of the loss scale: each preset against a trace of the scaler it is named after, limits
 // and contradictions of its options.
 #include "optim/scaler.h"
 

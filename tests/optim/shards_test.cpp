@@ -1,4 +1,4 @@
-// A batch in shards: what the step makes of them, against the whole batch.
+// A batch in shards against the whole batch.
 #include <limits>
 
 #include "optim/adam.h"

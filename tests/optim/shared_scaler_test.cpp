@@ -1,4 +1,4 @@
-// One loss scaler of several steps: what each tells it, steps that are done again, saving and loading.
+// One loss scaler of several steps: reports of each, retried steps, saving and loading.
 #include <limits>
 
 #include "optim/adam.h"

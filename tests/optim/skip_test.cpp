@@ -1,4 +1,4 @@
-// What makes a step be skipped, and what a skip leaves.
+// Causes of a skipped step, and its effects.
 #include <limits>
 
 #include "optim/adam.h"

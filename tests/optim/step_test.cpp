@@ -1,4 +1,4 @@
-// The transaction: which parameters it changes, by what, and what it costs.
+// The step as a transaction: changed parameters, their values, and its cost.
 #include "optim/step.h"
 
 #include <omp.h>

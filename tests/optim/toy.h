@@ -1,4 +1,4 @@
-// A module of plain parameters whose gradients the test chooses, and helpers to look at bits.
+// A module of plain parameters with gradients chosen by the test, and helpers for comparing bits.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// Optimizers that are no elementwise rule: what an update sees, what it may write, and that a step of it is
-// applied or skipped as a whole.
+// Optimizers beyond elementwise rules: inputs and permitted outputs of an update, and atomic steps.
 #include "optim/update_context.h"
 
 #include <limits>

@@ -1,5 +1,5 @@
-// An update that is divided among processes, which are threads here: the bits of an undivided one, and states
-// that go on with any other division. Of processes: tests/ranks, tests/program.
+// An update divided among processes, here threads: the bits of an undivided one, and states that resume with
+// any other division. tests/ranks and tests/program cover processes.
 #include "optim/step/update_parts.h"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// What the ranks make of a failure of one of them.
+// Agreement of ranks on the failure of one of them.
 #include "parallel/agreement.h"
 
 #include <array>

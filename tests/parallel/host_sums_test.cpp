@@ -1,4 +1,4 @@
-// Sums over ranks that share memory, with a thread for each rank.
+// Sums over ranks that share memory, with a thread per rank.
 #include "parallel/host/host_sums.h"
 
 #include <unistd.h>

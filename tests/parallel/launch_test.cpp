@@ -1,4 +1,4 @@
-// How a process knows that mpirun started it, and what it does where MPI is not.
+// Detection of mpirun, and behaviour without MPI.
 #include "parallel/launch.h"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// A process that is alone, and what every communicator refuses.
+// A single process, and errors of all communicators.
 #include "parallel/one_process.h"
 
 #include <array>

@@ -1,4 +1,4 @@
-// Sums over the shards of a process that has all of them; of several processes: tests/ranks.
+// Sums over the shards of a single process; tests/ranks covers several.
 #include "parallel/shard_exchange.h"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// The fixed tree over shards: what it is, and which of its nodes a block of shards holds.
+// The fixed tree over shards: its shape, and the nodes that a block of shards holds.
 #include "parallel/shard_tree.h"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// Who is to blame: from records as ranks leave them behind.
+// The cause of a timeout, from the records that ranks leave.
 #include "parallel/timeout_report.h"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// Deadlines: how time is counted, and the end of calls that do not come back.
+// Deadlines: counting of time, and the end of calls that do not return.
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// A plugin that links Tandem's static libraries for itself, as users' plugins do.
+// A plugin with its own copy of Tandem's static libraries, as users' plugins have.
 #include "autograd/modes.h"
 
 extern "C" bool plugin_records();

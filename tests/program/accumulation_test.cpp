@@ -1,4 +1,4 @@
-// Accumulated steps against steps of one batch that holds the same samples.
+// Accumulated steps against steps of one batch with the same samples.
 #include <cmath>
 
 #include "core/tensor.h"

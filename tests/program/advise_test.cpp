@@ -1,4 +1,4 @@
-// tandem advise, what a 16-bit run says before its first step, blame and headroom, and calibrated loss
+// tandem advise, warnings of a 16-bit run before its first step, blame and headroom, and calibrated loss
 // scales.
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-// tandem demo: the small version of every teaching run shows what it is meant to show.
+// tandem demo: the small version of each demonstration shows its effect.
 #include <cmath>
 #include <fstream>
 

@@ -1,4 +1,4 @@
-// Detection as its users run it: scenes and files with boxes, trained, gone on with, evaluated, predicted.
+// Detection from the user's view: scenes and files with boxes, training, resuming, evaluation, prediction.
 #include <fmt/core.h>
 
 #include <fstream>

@@ -1,5 +1,5 @@
-// tandem export: what it writes, read back, and what it refuses. That other programs agree with the files is
-// tested in tests/golden/export_test.cpp.
+// tandem export: files read back, and errors. tests/golden/export_test.cpp checks them against other
+// programs.
 #include <map>
 
 #include "core/tensor.h"

@@ -1,4 +1,4 @@
-// What the program says to somebody who does not know it yet: the mistakes of a first hour.
+// Messages to new users: typical mistakes of a first hour.
 #include "core/tensor.h"
 #include "data/npy.h"
 #include "tests/data/files.h"

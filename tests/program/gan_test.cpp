@@ -1,5 +1,5 @@
-// A GAN by the program: two networks in turn, from training to a grid of images. Tiny sizes, on the digits
-// that come with Tandem, judged by a classifier of theirs.
+// A GAN by the program: two networks in turn, from training to a grid of images, at tiny sizes on Tandem's
+// digits, with metrics of their classifier.
 #include <fmt/core.h>
 
 #include <csignal>

@@ -1,4 +1,4 @@
-// Guards around host memory, asked for with TANDEM_GUARD.
+// Guards around host memory, enabled by TANDEM_GUARD.
 #include "tests/program/support.h"
 
 using namespace tandem::testing;

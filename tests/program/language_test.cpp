@@ -1,5 +1,5 @@
-// Language models as their users train them: a text by its path, its state carried through an epoch, a run
-// that is gone on with, text that is made up.
+// Language models from the user's view: a text by its path, state carried through an epoch, a resumed run,
+// generated text.
 #include <fmt/core.h>
 
 #include <algorithm>

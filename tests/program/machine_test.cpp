@@ -1,4 +1,4 @@
-// What the machine can do: models that do not fit it, and more threads than it has CPUs for.
+// Limits of the machine: models that do not fit, and more threads than CPUs.
 #include <sched.h>
 
 #include <algorithm>

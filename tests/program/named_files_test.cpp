@@ -1,5 +1,4 @@
-// What a user may name by mistake, or somebody else by malice: damaged runs, things that are no files, and
-// names and keys that a terminal would obey.
+// Wrong or malicious names: damaged runs, paths that are no files, and names and keys with terminal escapes.
 #include <fmt/core.h>
 #include <sys/stat.h>
 

@@ -1,4 +1,4 @@
-// OpenMP's variables: a training has the bits of one without them and the same number of threads, or is
+// OpenMP's variables: training has the bits of a run without them and with the same number of threads, or is
 // refused before its first step in a line that names the variable.
 #include <fmt/core.h>
 

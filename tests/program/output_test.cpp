@@ -1,4 +1,4 @@
-// What a command says cannot be written: full disks, closed files, pipes whose reader has gone, limits.
+// Output that cannot be written: full disks, closed files, broken pipes, limits.
 #include <csignal>
 
 #include "tests/program/support.h"

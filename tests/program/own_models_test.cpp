@@ -1,5 +1,5 @@
-// Models from outside the tree, one of each interface (tests/tiny/models.h), through tasks that know nothing
-// of them: trained, gone on with, evaluated, predicted with, and compared.
+// Models from outside the tree, one of each interface (tests/tiny/models.h), in tasks that do not know them:
+// training, resuming, evaluation, prediction, and comparison.
 #include <fmt/core.h>
 
 #include <fstream>

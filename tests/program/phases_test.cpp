@@ -1,4 +1,4 @@
-// Tasks with several phases and with carried state, as the loop trains them: families of tests/tiny.
+// Tasks with several phases and with carried state in the training loop: families of tests/tiny.
 #include <filesystem>
 #include <fstream>
 #include <set>

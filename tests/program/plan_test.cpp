@@ -1,4 +1,4 @@
-// tandem plan, and trainings that follow a plan.
+// tandem plan, and training with a plan.
 #include <fstream>
 
 #include "tests/program/ranks.h"

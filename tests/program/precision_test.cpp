@@ -1,4 +1,4 @@
-// Mixed precision as a user turns it on: one key.
+// Mixed precision by one key.
 #include <algorithm>
 #include <set>
 

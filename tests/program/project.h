@@ -1,4 +1,4 @@
-// A directory with a configuration, of which runs are trained by name.
+// A directory with a configuration, in which runs are trained by name.
 #pragma once
 
 #include "tests/program/support.h"

@@ -1,4 +1,4 @@
-// Drives the program as the ranks that mpirun starts.
+// Runs the program as ranks started by mpirun.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Several processes that mpirun starts train one model: the same bits as one process, whatever their number;
-// what happens to one of them; what all of them refuse.
+// Several processes started by mpirun train one model: the bits of one process for any number of ranks,
+// failures of one rank, and errors of all.
 #include "tests/program/ranks.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// Segmentation as its users run it: a set of images with masks, trained, gone on with, looked at, predicted.
+// Segmentation from the user's view: a set of images with masks, training, resuming, inspection, prediction.
 #include <fmt/core.h>
 
 #include <array>

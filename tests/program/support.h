@@ -1,4 +1,4 @@
-// Drives the built program as a user would: arguments in; exit code, stdout and stderr out.
+// Runs the built program as a user would: arguments in; exit code, stdout and stderr out.
 #pragma once
 
 #include <algorithm>

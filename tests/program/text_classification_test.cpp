@@ -1,5 +1,4 @@
-// Classifiers of texts as their users train them: labelled lines by their path, a run that is gone on with,
-// texts that are told, a network that other programs run.
+// Text classifiers from the user's view: labelled lines by their path, a resumed run, prediction, export.
 #include <fmt/core.h>
 
 #include "core/random.h"

@@ -1,4 +1,4 @@
-// Training on the digits that come with Tandem, and what a run leaves behind.
+// Training on Tandem's digits, and the files of a run.
 #include <png.h>
 
 #include <csignal>

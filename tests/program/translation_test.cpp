@@ -1,5 +1,4 @@
-// Translators as their users train them: pairs by their path, a run that is gone on with, texts that are
-// translated.
+// Translators from the user's view: pairs by their path, a resumed run, translated texts.
 #include <fmt/core.h>
 
 #include "core/random.h"

@@ -1,4 +1,4 @@
-// --weights: each command takes the same names and paths, and says of the same data what it is.
+// --weights: each command accepts the same names and paths, and describes the same data.
 #include <fmt/core.h>
 
 #include <array>

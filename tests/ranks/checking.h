@@ -1,4 +1,4 @@
-// What the program of several ranks checks with: the first failure ends all of them.
+// Checks of the program of several ranks: the first failure ends all ranks.
 #pragma once
 
 #include <fmt/core.h>

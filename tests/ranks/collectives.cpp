@@ -1,4 +1,4 @@
-// Every collective against what one process computes from the values of all ranks.
+// Each collective against the result of one process from the values of all ranks.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

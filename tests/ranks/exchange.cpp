@@ -1,4 +1,4 @@
-// What the shards of a step are added up with (parallel/shard_exchange.h), by ranks.
+// Sums of the shards of a step (parallel/shard_exchange.h) over ranks.
 #include <algorithm>
 #include <cmath>
 

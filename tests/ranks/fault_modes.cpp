@@ -1,4 +1,4 @@
-// Ranks that reduce until something happens to one of them.
+// Ranks that reduce until a fault in one of them.
 #include <unistd.h>
 
 #include <chrono>

@@ -1,14 +1,14 @@
-// What mpirun starts several of, for tests of what they say to each other.
+// Program that mpirun starts for tests of communication between ranks.
 //
-//   ranks collectives|overlap|shards|exchange|parts|peers|large|speed [--own-hosts] [--mpi-sums] [--piece
-//   BYTES] ranks late|slow|stop|kill|stop_inside|kill_inside|throw|leave|abort|drop --rank R [--deadline S]
-//   [--own-hosts]
-//                                       it happens to rank R in the midst of reductions
-//   ranks run [--deadline S]            reductions without an end
+//   ranks collectives|overlap|shards|exchange|parts|peers|large|speed
+//         [--own-hosts] [--mpi-sums] [--piece BYTES]
+//   ranks late|slow|stop|kill|stop_inside|kill_inside|throw|leave|abort|drop --rank R
+//         [--deadline S] [--own-hosts]  the fault happens to rank R during reductions
+//   ranks run [--deadline S]            endless reductions
 //   ranks start|end --rank R            rank R stops before MPI has started, or before it ends
-//   ranks why                           exit code 77, and why, where there is no MPI
+//   ranks why                           prints why there is no MPI, exit code 77
 //
-// Every rank prints "process R PID" first. Exit code 1 after a message of one rank.
+// Each rank prints "process R PID" first. Exit code 1 after a message of one rank.
 #include <unistd.h>
 
 #include <csignal>

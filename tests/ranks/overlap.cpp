@@ -1,4 +1,4 @@
-// All-reduces that are under way while others are begun, tested, and waited for in another order.
+// Overlapping all-reduces: others begin meanwhile, are tested, and are waited for in another order.
 #include <chrono>
 #include <thread>
 

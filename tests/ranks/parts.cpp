@@ -1,4 +1,4 @@
-// Sums of which each rank gets a part, and what ranks have in their parts, by an exchange of shards.
+// Reduce-scatter and all-gather of parts over an exchange of shards.
 #include <cmath>
 #include <numeric>
 #include <optional>

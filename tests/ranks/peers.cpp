@@ -1,5 +1,5 @@
-// Batch norm over ranks (parallel/rank_peers.h), with and without gradients that are added up meanwhile,
-// against batch norm of the whole batch by each rank; some ranks have no samples.
+// Batch norm over ranks (parallel/rank_peers.h), with and without concurrent sums of gradients, against batch
+// norm of the whole batch on each rank; some ranks have no samples.
 #include <algorithm>
 #include <cmath>
 

@@ -1,4 +1,4 @@
-// Shards of any number of ranks have the bits of the tree, which are those of one process.
+// Shards of any number of ranks give the bits of the tree, which are those of one process.
 #include "tests/ranks/shards.h"
 
 #include "parallel/shard_sum.h"

@@ -1,4 +1,4 @@
-// Shards with values that round, and their sum as the tree is defined.
+// Shards with values that round, and their sum by the definition of the tree.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// How long an all-reduce takes, for bench/all_reduce: lines "f32 4096 12.3", dtype, bytes, microseconds.
+// Duration of all-reduces, for bench/all_reduce: lines "f32 4096 12.3", dtype, bytes, microseconds.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -1,5 +1,5 @@
-// Open MPI's library (TANDEM_MPI_LIBRARY) in which the rank that STOPPED_RANK names stops: at the end of
-// MPI_Init_thread, or in MPI_Finalize, whichever STOPPED_IN names.
+// Open MPI's library (TANDEM_MPI_LIBRARY), in which rank STOPPED_RANK stops at the end of MPI_Init_thread or
+// in MPI_Finalize, as STOPPED_IN names.
 #include <mpi.h>
 
 #include <csignal>

@@ -1,4 +1,4 @@
-// Checkpoints as files: what is written, what is noticed, what stays.
+// Checkpoints as files: contents, detection of damage, retention.
 #include "runs/checkpoint_store.h"
 
 #include <map>

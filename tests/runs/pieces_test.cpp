@@ -1,5 +1,5 @@
-// SentencePiece, whose library brings a version of Protocol Buffers along, and event files, which are written
-// with another one: in one program (cmake/tandem-protobuf.cmake).
+// SentencePiece, whose library includes one version of Protocol Buffers, and event files, which use another,
+// in one program (cmake/tandem-protobuf.cmake).
 #include <nlohmann/json.hpp>
 
 #include "data/text/codec.h"

@@ -1,4 +1,4 @@
-// TensorBoard's event files: framing, checksums, and what is in them.
+// TensorBoard's event files: framing, checksums, and contents.
 #include <cmath>
 #include <limits>
 

@@ -1,4 +1,4 @@
-// The vectors of core/cpu/kernels/simd.h as one level has them, from a library compiled for it.
+// Vectors of core/cpu/kernels/simd.h at one level, from a library compiled for it.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Rooflines, units that idle, batches: arithmetic by hand; and products as a model has them.
+// Rooflines, idle units, batch sizes: arithmetic by hand; and the products of a model.
 #include <catch2/catch.hpp>
 #include <cmath>
 

@@ -1,4 +1,4 @@
-// Which op spoils a step, and how far its gradients are from overflow.
+// The op that causes a bad step, and the headroom of gradients before overflow.
 #include "studies/plan/blame.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The plan, the report and the null arm of a comparison, without training.
+// Set-up, report and null arm of a comparison, without training.
 #include <nlohmann/json.hpp>
 #include <set>
 

@@ -1,4 +1,4 @@
-// Ops from outside the tree in the reports on a model: summary, profile, plan, advice, casts by name, ONNX.
+// Ops from outside the tree in reports on a model: summary, profile, plan, advice, casts by name, ONNX.
 #include <catch2/catch.hpp>
 
 #include "amp/autocast.h"

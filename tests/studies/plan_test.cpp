@@ -1,4 +1,4 @@
-// Prices that are measured, plans that are made of them, and the search against a shadow.
+// Measured costs, plans made from them, and the search against a shadow run.
 #include <algorithm>
 #include <cmath>
 

@@ -1,4 +1,4 @@
-// A process that has no room for more threads.
+// Limits the number of threads of a process.
 #pragma once
 
 #include <pthread.h>

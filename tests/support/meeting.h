@@ -1,4 +1,4 @@
-// Where so many threads wait for each other, again and again; a thread that waits sleeps.
+// Reusable barrier of a given number of threads; waiting threads sleep.
 #pragma once
 
 #include <condition_variable>

@@ -1,5 +1,5 @@
-// Where the sources and the program under test lie. Only paths.cpp is compiled with these places, so that
-// nothing else depends on where the tree stands.
+// Paths of the sources and of the program under test. Only paths.cpp is compiled with them, so that no other
+// file depends on the place of the tree.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// A precision policy that does what the cast rule of each op says, and nothing else.
+// A precision policy that only applies the cast rule of each op.
 #pragma once
 
 #include "autograd/observers.h"

@@ -1,4 +1,4 @@
-// One thread for a test whose tensors are so small that a second one costs more than it computes.
+// One thread for tests with tensors too small to gain from a second.
 #pragma once
 
 #include <omp.h>

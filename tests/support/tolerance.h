@@ -1,5 +1,5 @@
-// The tolerances of every test, one row a dtype. A test that needs a wider one multiplies and says why on its
-// line.
+// Tolerances of all tests, one row per dtype. A test that needs a wider one multiplies it and gives the
+// reason on its line.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Configurations of every family whose batch has parts of very different weights: of one token and of thirty,
-// of pixels and anchors or of none at all. Images, masks and texts are written below a directory of the test.
+// Configurations of each family with batches of very uneven parts: one and thirty tokens, pixels and anchors
+// or none. Images, masks and texts are written to a directory of the test.
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// What a classifier is told of its scores, and what it keeps of its data.
+// Metrics of a classifier, and the description of its data.
 #include <cmath>
 #include <nlohmann/json.hpp>
 

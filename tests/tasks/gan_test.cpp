@@ -1,4 +1,4 @@
-// A GAN's two steps, what it makes images from, and the classifier that they are judged by.
+// The two steps of a GAN, its latent vectors, and the classifier of its metrics.
 #include <cmath>
 #include <nlohmann/json.hpp>
 

@@ -1,4 +1,4 @@
-// Texts that a command is given: as they are, by lines of files and of standard input, and mistyped paths.
+// Text inputs of a command: texts, lines of files and of standard input, and mistyped paths.
 #include "tasks/input_texts.h"
 
 #include <iostream>

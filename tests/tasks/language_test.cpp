@@ -1,4 +1,4 @@
-// The loss and the figures of a language model, and the state that passes from batch to batch.
+// Loss and metrics of a language model, and the state carried between batches.
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>

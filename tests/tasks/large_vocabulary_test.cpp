@@ -1,4 +1,4 @@
-// Language models whose output is not a full softmax: their loss, their figures, and what they refuse.
+// Language models without a full softmax: losses, metrics, and errors.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <fstream>

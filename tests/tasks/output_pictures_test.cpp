@@ -1,4 +1,4 @@
-// The files that pictures are written to.
+// Output files of pictures.
 #include "tasks/output_pictures.h"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// Records: what was written comes back, and one that is not whole is refused.
+// Records: round trips, and incomplete ones.
 #include "tasks/record.h"
 
 #include <array>

@@ -1,4 +1,4 @@
-// Samples that cannot be read, all of them found at once.
+// Unreadable samples, all found at once.
 #include "tasks/sample_data.h"
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,4 @@
-// What segmentation counts, its losses and its pictures: against scikit-learn and NumPy
-// (tests/golden/overlaps.py).
+// Metrics, losses and pictures of segmentation, against scikit-learn and NumPy (tests/golden/overlaps.py).
 #include <catch2/catch.hpp>
 #include <cmath>
 

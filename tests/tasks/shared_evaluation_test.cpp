@@ -1,5 +1,5 @@
-// Evaluations that processes share, of every family: batches that are measured here and there and taken in
-// their order give the bits of a process that does everything.
+// Distributed evaluations of each family: batches computed by several processes and accumulated in order give
+// the bits of one process.
 #include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// Classifiers of texts: batches of one length after the other, lengths that count, figures of each class.
+// Text classifiers: batches of one length after the other, effect of lengths, metrics by class.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
-// Translators: figures against those of each text by itself, searches that hang on nothing but the text,
-// codecs that are saved with the weights.
+// Translators: metrics against those of single texts, searches that depend only on the text, codecs stored
+// with the weights.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// A task from a configuration, with files that last as long as it.
+// A task from a configuration, with temporary files of the same lifetime.
 #pragma once
 
 #include <memory>

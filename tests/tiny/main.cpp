@@ -1,4 +1,4 @@
-// `tandem` that knows the families and the models of tests/tiny besides its own.
+// `tandem` with the families and models of tests/tiny in addition.
 #include "cli/commands.h"
 #include "tests/tiny/models.h"
 #include "tests/tiny/tasks.h"

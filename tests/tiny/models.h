@@ -1,5 +1,4 @@
-// Models that exist for tests alone, one of each interface in models/ beside those that ship: what a program
-// outside the tree would bring.
+// Models for tests only, one of each interface in models/, as a program outside the tree would provide them.
 #pragma once
 
 namespace tandem::test {

@@ -1,5 +1,5 @@
-// Families that exist for tests of the loop alone: two networks with a phase each, and a network that carries
-// its state along a stream.
+// Families for tests of the loop only: two networks with a phase each, and a network that carries state along
+// a stream.
 #pragma once
 
 namespace tandem::test {

@@ -1,5 +1,5 @@
-// Data whose classes stand in another order than those of the weights: labels follow by name, whatever the
-// data is read from, in evaluations, from init_from on, and in runs that go on.
+// Data with another order of classes than the weights: labels follow by name for any kind of data, in
+// evaluations, with init_from, and in resumed runs.
 #include <fmt/core.h>
 
 #include <cmath>

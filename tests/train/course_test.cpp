@@ -1,5 +1,5 @@
-// What evaluations change in the course of a run: a plateau's learning rate and the mean of averaged SGD,
-// through the ends of processes.
+// Effects of evaluations on a run: a plateau's learning rate and the average of averaged SGD, through
+// restarts.
 #include <cstring>
 #include <fstream>
 #include <map>

@@ -1,4 +1,4 @@
-// What a configuration is said to take, against what it takes.
+// Predicted memory of a configuration against actual memory.
 #include "train/footprint.h"
 
 #include "core/backend.h"

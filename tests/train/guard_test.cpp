@@ -1,4 +1,4 @@
-// What becomes of a run whose memory was overwritten.
+// Runs with overwritten memory.
 #include "core/guard.h"
 
 #include <cstring>

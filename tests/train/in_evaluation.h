@@ -1,4 +1,4 @@
-// What a test does while a run evaluates.
+// Hook of a test into a run's evaluation.
 #pragma once
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// Evaluations that end before their time, that fail, or say nothing of what chooses: the run keeps all that
-// it has trained, and what is missing comes when it goes on.
+// Evaluations that are interrupted, fail, or lack the metric of the best checkpoint: the run keeps its
+// training, and resuming completes the evaluation.
 #include <sys/stat.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Gradients in FP32 behind a forward in FP16, in a model of every family: no loss scale, no flushed gradient.
+// FP32 gradients with an FP16 forward pass, in a model of each family: no loss scale, no flushed gradient.
 #include <catch2/catch.hpp>
 #include <cmath>
 

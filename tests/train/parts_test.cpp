@@ -1,6 +1,5 @@
-// A step of several parts has the gradient of one batch that holds all of them: micro-batches and shards, of
-// every family, with parts of very different weights and parts that count nothing. Ranks:
-// tests/program/ranks_test.cpp.
+// A step of several parts has the gradient of one batch with all of them: micro-batches and shards, of each
+// family, with parts of very different weights, including 0. tests/program/ranks_test.cpp covers ranks.
 #include <cmath>
 
 #include "config/task.h"

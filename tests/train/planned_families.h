@@ -1,4 +1,4 @@
-// A small model of every family, with a step of one of its phases on a made-up batch, under any precision.
+// A small model of each family, with a step of one of its phases on a synthetic batch, under any precision.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Plans of every family: traced, followed, and equal to autocast where they say the same.
+// Precision plans of each family: traced, followed, and equal to autocast where they agree.
 #include <algorithm>
 #include <cmath>
 #include <map>

@@ -1,5 +1,5 @@
-// What a rank knows by itself: how batches are divided, and what is compared. Several of them:
-// tests/program/ranks_test.cpp.
+// Local decisions of a rank: division of batches, and compared settings. tests/program/ranks_test.cpp covers
+// several ranks.
 #include "train/process_group.h"
 
 #include <array>

@@ -1,4 +1,4 @@
-// When a run is evaluated and saved, and what a figure makes of it.
+// Times of evaluations and saves, and the effect of a metric.
 #include "train/run_schedules.h"
 
 #include <limits>

@@ -1,5 +1,5 @@
-// Borders between segments of the loss scale in a model of every family: backward in FP32 has the same bits
-// with them, and in FP16, by rules or by a plan, they are the borders that FP32 has.
+// Borders between segments of the loss scale in a model of each family: backward in FP32 keeps its bits, and
+// FP16, by rules or by a plan, has the borders of FP32.
 #include <catch2/catch.hpp>
 #include <cmath>
 

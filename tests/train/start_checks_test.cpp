@@ -1,4 +1,4 @@
-// What a run could not survive is refused before its first step.
+// Checks before the first step of a run.
 #include "train/start_checks.h"
 
 #include "core/backend.h"

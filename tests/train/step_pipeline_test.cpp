@@ -1,5 +1,4 @@
-// The pipeline of steps over a device that is none: micro-batches are numbers, and overflow above a loss
-// scale.
+// The pipeline of steps over a mock device: micro-batches are numbers, and overflow above a loss scale.
 #include "train/step_pipeline.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Models of texts that start from weights of another vocabulary: rows go by word.
+// Text models that start from weights of another vocabulary: rows are mapped by word.
 #include "train/word_rows.h"
 
 #include <fmt/core.h>

@@ -1,4 +1,4 @@
-// One block of a transformer under every policy: times worked out by hand, in µs.
+// A transformer block under every policy, with times in µs computed by hand.
 #include <catch2/catch.hpp>
 
 #include "amp/plan/cut.h"

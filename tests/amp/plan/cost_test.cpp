@@ -1,4 +1,4 @@
-// Prices from plain numbers: against figures worked out by hand.
+// Costs computed by hand.
 #include "amp/plan/cost.h"
 
 #include <catch2/catch.hpp>

@@ -1,5 +1,4 @@
-// The planner's cut: against all assignments of random graphs, by the formula and the rules as they are
-// written down.
+// The planner's cut against all assignments of random graphs, by its formula and rules.
 #include "amp/plan/cut.h"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// The planner's graph: who reads what, through views, and what is no graph.
+// The planner's graph: consumers of each tensor, through views, and invalid graphs.
 #include "amp/plan/graph.h"
 
 #include <catch2/catch.hpp>

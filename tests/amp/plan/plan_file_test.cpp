@@ -1,4 +1,4 @@
-// Plans as files: what is written is read again, and what is no plan, or another model's, is said to be so.
+// Plan files: round trips, invalid files, and plans of another model.
 #include "amp/plan/plan_file.h"
 
 #include <catch2/catch.hpp>

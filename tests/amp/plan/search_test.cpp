@@ -1,4 +1,4 @@
-// The search by halves: against oracles that know which ops spoil the result.
+// The bisecting search against oracles that know the harmful ops.
 #include "amp/plan/search.h"
 
 #include <catch2/catch.hpp>

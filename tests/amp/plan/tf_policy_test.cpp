@@ -1,5 +1,4 @@
-// Colours and growth: vectors of six graphs, worked out by hand from the passes, and graphs of TensorFlow's
-// own tests.
+// The tf policy: six graphs computed by hand from its passes, and graphs of TensorFlow's tests.
 #include "amp/plan/tf_policy.h"
 
 #include <catch2/catch.hpp>

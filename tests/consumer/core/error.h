@@ -1,4 +1,4 @@
-// A header of the user's own, called as one of Tandem's is: neither gets in the other's way.
+// A user's header with the name of one of Tandem's: neither hides the other.
 #pragma once
 
 namespace consumer {

@@ -1,5 +1,5 @@
-// A collective of the stand-in: what a rank does for it when its turn on the stream has come, in pieces that
-// fit the shared memory.
+// A collective of the stand-in: a rank's work in its turn on the stream, in pieces that fit the shared
+// memory.
 #pragma once
 
 #include <nccl.h>

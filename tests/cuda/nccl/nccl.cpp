@@ -1,6 +1,6 @@
-// A stand-in of NCCL for the emulated GPU: its entry points, as far as Tandem calls them, in a library that
-// TANDEM_NCCL_LIBRARY names. Ranks are processes of one host; values go through shared memory. It insists on
-// what NCCL asks for or has no words for: memory of the device, communicators that do not block, the same
+// A stand-in of NCCL for the emulated GPU: the entry points that Tandem calls, in a library that
+// TANDEM_NCCL_LIBRARY names. Ranks are processes of one host; values go through shared memory. It enforces
+// NCCL's requirements, also those that NCCL does not report: device memory, non-blocking communicators, equal
 // collectives on all ranks.
 #include <dlfcn.h>
 #include <unistd.h>

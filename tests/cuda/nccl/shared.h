@@ -1,4 +1,4 @@
-// What the ranks of one communicator of the stand-in share: a file of /dev/shm that all of them map.
+// Shared state of the ranks of one communicator of the stand-in: a file in /dev/shm that all of them map.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Which boxes are refused, left out, cut, or taken as they are.
+// Boxes that are refused, left out, clipped, or kept.
 #include "data/boxes/box_admission.h"
 
 #include <limits>

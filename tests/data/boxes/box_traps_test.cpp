@@ -1,6 +1,6 @@
-// One set as tools write it, in both forms, with what readers trip over: float coordinates, an empty
-// difficult, no lists of images, a box to the very border; ids 0, a category that is the background, spaces
-// in names, areas of masks, folders in file names.
+// One data set as tools write it, in both formats, with common traps for readers: float coordinates, an empty
+// difficult, no lists of images, a box that reaches the border; ids 0, a background category, spaces in
+// names, areas of masks, folders in file names.
 #include "data/boxes/box_registry.h"
 #include "tests/data/boxes/support.h"
 

@@ -1,4 +1,4 @@
-// What looks wrong with labels and boxes although files can be read.
+// Suspicious labels and boxes in valid files.
 #include "data/boxes/label_check.h"
 
 #include "tests/data/boxes/support.h"

@@ -1,4 +1,4 @@
-// Runs of masks, against pycocotools.
+// Run-length encoded masks, against pycocotools.
 #include "data/boxes/rle.h"
 
 #include "tests/data/boxes/support.h"

@@ -1,4 +1,4 @@
-// Files of boxes that tests write, and corpora as text to compare.
+// Files of boxes for tests, and corpora as comparable text.
 #pragma once
 
 #include <fmt/core.h>

@@ -1,5 +1,4 @@
-// Codecs: text as numbers and back, pieces as SentencePiece's Python package has them
-// (tests/golden/pieces.py).
+// Codecs: text as ids and back; pieces against SentencePiece's Python package (tests/golden/pieces.py).
 #include "data/text/codec.h"
 
 #include <fstream>

@@ -1,4 +1,4 @@
-// Files of a label, a tab and a text, and what is wrong with them.
+// Files of labelled texts, and their errors.
 #include "data/text/labelled_lines.h"
 
 #include <fmt/core.h>

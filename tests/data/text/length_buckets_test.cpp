@@ -1,4 +1,4 @@
-// Which samples make a batch.
+// Length buckets: the samples of each batch.
 #include "data/text/length_buckets.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Numbers of words in the smallest integers.
+// Ids of words in the smallest integers.
 #include "data/text/packed_ids.h"
 
 #include "data/text/text_file.h"

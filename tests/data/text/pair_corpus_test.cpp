@@ -1,4 +1,4 @@
-// Pair corpora: what is encoded, left out and kept, and the corpora by name.
+// Pair corpora: encoding, pairs that are left out, and the registry.
 #include "data/text/pair_corpus.h"
 
 #include "data/text/cmu_dictionary.h"

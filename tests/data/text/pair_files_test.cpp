@@ -1,4 +1,4 @@
-// Pairs from files of the user's.
+// Pairs from the user's files.
 #include "data/text/pair_files.h"
 
 #include "tests/data/files.h"

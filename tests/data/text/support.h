@@ -1,4 +1,4 @@
-// What the tests of sources of text share.
+// Helpers for tests of text sources.
 #pragma once
 
 #include <optional>

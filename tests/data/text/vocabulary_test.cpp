@@ -1,4 +1,4 @@
-// Vocabularies: which words have a number, and how they are kept.
+// Vocabularies: selection of words, and storage.
 #include "data/text/vocabulary.h"
 
 #include "tests/support/errors.h"

@@ -1,5 +1,5 @@
-// Questions to CUDA itself, whatever Tandem does: what a capture makes of pageable memory, and what nodes of
-// graphs, their order and barriers of a grid cost.
+// Measurements of CUDA without Tandem: captures of pageable memory, and the cost of graph nodes, their order
+// and grid barriers.
 #pragma once
 
 #include <string>

@@ -1,11 +1,10 @@
-// libtandem_trace.so: when each kernel ran, those of a recording too, which events cannot look into. The
-// driver opens it in a program that is started with CUDA_INJECTION64_PATH=libtandem_trace.so; TANDEM_TRACE
-// names the file, TANDEM_CUPTI_LIBRARY another libcupti. Lines are
+// libtandem_trace.so: times of kernels, including those in recordings, which events cannot measure. The
+// driver loads it into a program started with CUDA_INJECTION64_PATH=libtandem_trace.so; TANDEM_TRACE names
+// the file, TANDEM_CUPTI_LIBRARY another libcupti. Lines are
 //
-//   kind,start_ns,end_ns,graph,node,stream,name      kind: kernel, copy or fill; graph 0: of no recording
+//   kind,start_ns,end_ns,graph,node,stream,name      kind: kernel, copy or fill; graph 0: not recorded
 //
-// in the order in which CUPTI hands them out. The program goes on where there is no CUPTI, which a line on
-// standard error says.
+// in CUPTI's order. Without CUPTI, the program continues and prints a line to standard error.
 #include <cupti.h>
 #include <cxxabi.h>
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-// What ranks lose to communication, by the numbers that are published of it.
+// Communication cost of ranks, against published numbers.
 #include "studies/scaling/model.h"
 
 #include <catch2/catch.hpp>

@@ -1,5 +1,5 @@
-// What is said of a set's boxes and a model's anchors, counted by hand; and photographs of VOC, with NumPy's
-// counts (tests/golden/ssd_vectors.py).
+// Fit of a model's anchors to a set's boxes, counted by hand; and photographs of VOC with NumPy's counts
+// (tests/golden/ssd_vectors.py).
 #include "tasks/detection/box_fit.h"
 
 #include <catch2/catch.hpp>

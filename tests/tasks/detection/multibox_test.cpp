@@ -1,4 +1,4 @@
-// The loss of SSD against loops in double precision; boxes of several images; what is drawn.
+// SSD's loss against loops in double precision; boxes of several images; drawn boxes.
 #include "models/multibox.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What stays FP32 whatever a run's precision is: matching, mining, the loss with its gradients, decoding and
-// suppression have the same bits inside of every autocast scope as outside of all.
+// FP32 parts of detection under any precision: matching, mining, the loss with its gradients, decoding and
+// NMS have equal bits inside and outside each autocast scope.
 #include <array>
 #include <bit>
 #include <catch2/catch.hpp>

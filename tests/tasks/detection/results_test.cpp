@@ -1,4 +1,4 @@
-// Results as COCO's and VOC's programs read them.
+// Result files for COCO's and VOC's programs.
 #include "tasks/detection/results.h"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// Images that stand in for others, which cannot be read: an evaluation takes each once.
+// Substitutes of unreadable images: an evaluation counts each once.
 #include <nlohmann/json.hpp>
 
 #include "data/loader.h"

@@ -1,5 +1,4 @@
-// Detections of an image: decoding and suppression against values worked out elsewhere, the order of
-// everything.
+// Detections of an image: decoding and NMS against independent values, and their order.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-// SSD300 on VGG-16 against torchvision's, in FP64: scores, codes, loss, every gradient, and what is found.
+// SSD300 on VGG-16 against torchvision's, in FP64: scores, codes, loss, each gradient, and detections.
 // tests/golden/ssd.py makes the values; weights and images come from the same hash here.
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// Figures of a detector that a split does not define, and results that VOC's format does not take.
+// Undefined metrics of a detector on a split, and results that VOC's format cannot represent.
 #include <catch2/catch.hpp>
 
 #include "tasks/detection/evaluation.h"
