@@ -88,7 +88,7 @@ TEST_CASE("mixed inputs: lower gives the lower type, widest the wider", "[confor
   }
 }
 
-TEST_CASE("what the tape keeps of a lowered op is 16-bit", "[conformance]") {
+TEST_CASE("the tape of a lowered op is 16-bit", "[conformance]") {
   // Writing in place to a tensor that is saved makes backward refuse: so it shows what is saved.
   const auto refuses = [](bool region, bool write_low) {
     const Tensor x = leaf(random_tensor({4, 8})), w = leaf(random_tensor({6, 8}));

@@ -15,7 +15,7 @@ using namespace tandem;
 
 using amp::ExponentHistogram;
 
-TEST_CASE("what FP16 makes of scaled values is counted as rounding does it", "[histogram]") {
+TEST_CASE("predicted FP16 underflow of scaled values equals actual rounding", "[histogram]") {
   std::vector<float> values{0.0f,     -0.0f,      0x1p-149f, 0x1p-126f, 0x1p-25f, 0x1p-24f,
                             65504.0f, 65519.996f, 65520.0f,  1.0f,      3e38f};
   for (std::uint32_t block = 0; block < 5000; ++block)

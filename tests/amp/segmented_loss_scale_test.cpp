@@ -135,7 +135,7 @@ TEST_CASE("a border is a tensor that alone has a gradient", "[segments]") {
   CHECK(collector.layers().size() > 4);
 }
 
-TEST_CASE("no border lies between two uses of a weight", "[segments]") {
+TEST_CASE("borders do not lie between two uses of a weight", "[segments]") {
   const RandomScope scope(6, 0, 0);
   const auto first = std::make_shared<nn::Linear>(6, 6);
   nn::Sequential model;
@@ -354,7 +354,7 @@ double distance_after(std::optional<double> scale, bool segments = false) {
 
 }  // namespace
 
-TEST_CASE("where every single scale fails, segments train", "[segments]") {
+TEST_CASE("segments train where each single scale fails", "[segments]") {
   CHECK(distance_after({}) < 0.01);
   CHECK(distance_after({}, true) < 0.01);
   for (int k = 0; k <= 16; ++k) {

@@ -152,7 +152,7 @@ TEST_CASE("an op whose kernel keeps the type of what it reads is tied to it, and
   autocast.finish();
 }
 
-TEST_CASE("what moves values, and what runs without a tape, is for no plan to follow", "[plan][policy]") {
+TEST_CASE("plans ignore ops that move values or run without a tape", "[plan][policy]") {
   Net net;
   const Tensor x = numbers({6, 6}, 3);
   const auto graph = amp::trace(net, [&] { return loss_of(net, x); }).graph;

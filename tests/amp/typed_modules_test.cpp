@@ -49,7 +49,7 @@ TEST_CASE("layers of a typed module run in the precision that their paths ask fo
   CHECK(types("right$") == std::pair{DType::bf16, DType::f32});
 }
 
-TEST_CASE("so do those of a graph that is called by name, and of its layers of several outputs", "[typed]") {
+TEST_CASE("precision by layer holds in graphs called by name and for layers of several outputs", "[typed]") {
   nn::Graph graph({"a", "b"});
   const int up = graph.add("up", std::make_shared<nn::Linear>(4, 8), {nn::Graph::kInput});
   const int halves = graph.add("halves", std::make_shared<nn::Split>(std::vector<Index>{4, 4}), {up});

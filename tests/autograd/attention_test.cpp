@@ -157,7 +157,7 @@ TEST_CASE("published vectors of dot product attention", "[attention]") {
   CHECK(attend({0}) == std::vector<double>(4, 0.0));
 }
 
-TEST_CASE("what a mask hides takes no part, whatever stands there", "[attention]") {
+TEST_CASE("masked positions have no effect, whatever their values", "[attention]") {
   const std::vector<std::int64_t> lengths{3, 0, 1};
   const AttentionMask mask{.lengths = lengths_of(lengths)};
   SECTION("scores, and gradients of weights") {

@@ -117,7 +117,7 @@ TEST_CASE("an exception in on_ready passes through, and backward works afterward
   CHECK(p.gradient().item() == 4.0);
 }
 
-TEST_CASE("what a failed backward held is freed with its graph", "[engine]") {
+TEST_CASE("tensors of a failed backward are freed with its graph", "[engine]") {
   int failures = 1;
   const Tensor x = leaf(Tensor::from({2}, {1}));
   const std::size_t live = host_allocator().figures().live;

@@ -225,7 +225,7 @@ TEST_CASE("a shard looked at by itself has its own statistics, be it one value",
   CHECK_THROWS_AS(pass({}, 3, 4, nullptr), UserError);
 }
 
-TEST_CASE("what peers cannot have is refused", "[norm_peers]") {
+TEST_CASE("invalid batch norm over peers is refused", "[norm_peers]") {
   class OnlyMe final : public BatchNormPeers {
     void sum(std::span<double>) override {}
   } only_me;
@@ -252,7 +252,7 @@ TEST_CASE("what peers cannot have is refused", "[norm_peers]") {
   CHECK(BatchNormPeersScope::current() == &only_me);
 }
 
-TEST_CASE("what is not finite in one shard is so in all", "[norm_peers]") {
+TEST_CASE("a non-finite value in one shard is non-finite in all", "[norm_peers]") {
   class WithInfinity final : public BatchNormPeers {
     void sum(std::span<double> values) override {
       values[0] += std::numeric_limits<double>::infinity();

@@ -64,7 +64,7 @@ TEST_CASE("lines of keys and values are kept", "[config]") {
   CHECK(root.find("b")->items[1].integer == 3);
 }
 
-TEST_CASE("what is no JSON is refused with its line", "[config]") {
+TEST_CASE("invalid JSON is refused with its line", "[config]") {
   CHECK_THAT(user_error_of([] { parsed("{\n\"a\": 1,\n\"b\" 2}"); }), Contains("a.json:3: not valid JSON"));
   CHECK_THAT(user_error_of([] { parsed("{\"a\": 1\n"); }), Contains("a.json:1: not valid JSON"));
   CHECK_THAT(user_error_of([] { parsed(""); }), Contains("a.json:1: not valid JSON"));
@@ -163,7 +163,7 @@ TEST_CASE("whole numbers are integers however they are written", "[config]") {
   CHECK_THAT(error_of(kSmall, {"epochs=1e300"}), Contains("epochs: expected integer"));
 }
 
-TEST_CASE("what is no file is named, in place of a configuration or its base", "[config]") {
+TEST_CASE("a configuration or base that is no file is named", "[config]") {
   const TemporaryDirectory directory;
   const auto fifo = directory.path() / "fifo.json";
   REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
@@ -280,7 +280,7 @@ TEST_CASE("milestones ascend", "[config]") {
   CHECK_THAT(error("[]"), Contains("required by multi_step"));
 }
 
-TEST_CASE("what is not given is the library's default", "[config]") {
+TEST_CASE("absent keys have the library's defaults", "[config]") {
   for (const auto& entry : optim::optimizers().entries()) {
     CAPTURE(entry.name);
     const auto made = optim::make_optimizer(entry.name, {Parameter(Tensor::zeros({2, 2}))});
@@ -411,7 +411,7 @@ TEST_CASE("precision is parsed in all its forms", "[config]") {
              Contains("one of O0, O1, O2, O3"));
 }
 
-TEST_CASE("what contradicts itself in a precision names its key", "[config]") {
+TEST_CASE("contradictions in a precision name the key", "[config]") {
   const auto mistake = [](const std::string& precision) {
     return error_of("{\"model\": \"mlp\", \"data\": \"digits\",\n\"precision\": {\"level\": \"O1\",\n" +
                     precision + "}}");

@@ -37,7 +37,7 @@ class Root {
 
 }  // namespace
 
-TEST_CASE("without control groups nothing is limited", "[cgroup]") {
+TEST_CASE("there is no limit without control groups", "[cgroup]") {
   const Root root;
   CHECK_FALSE(root.limits().cpus);
   CHECK_FALSE(root.limits().memory);

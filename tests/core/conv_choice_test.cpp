@@ -174,7 +174,7 @@ TEST_CASE("Winograd's filter gradients have sums that are small and added to oft
   CHECK(chosen(shape(8, 256, 256, 14, 3), 2) == winograd);
 }
 
-TEST_CASE("what no descriptor can say, f64 and images without elements are generic", "[conv_choice]") {
+TEST_CASE("f64, empty images and inexpressible descriptors use the generic path", "[conv_choice]") {
   const Convolution usual = shape(4, 16, 16, 8, 3);
   for (const Pass pass : {Pass::forward, Pass::input_gradient, Pass::filter_gradient}) {
     const auto wide = choose_convolution(pass, usual, {DType::f64, DType::f32, DType::f64}, false, kBf16);

@@ -131,7 +131,7 @@ TEST_CASE("every algorithm that can compute a pass gives its result", "[conv_pro
   }
 }
 
-TEST_CASE("what an algorithm cannot compute is refused", "[conv_probe]") {
+TEST_CASE("unsupported algorithms are refused", "[conv_probe]") {
   const Convolution p = bench::parse_convolution("16>16@8k1b2");
   const Operands operands(p, DType::f32);
   {

@@ -289,7 +289,7 @@ void check_at(const std::string& level, const std::string& tag) {
 
 }  // namespace
 
-TEST_CASE("no kernel writes beyond its memory, at any level of instructions", "[guard]") {
+TEST_CASE("kernels write only their memory at each instruction level", "[guard]") {
   for (const std::string& level : levels()) check_at(level, "[level]");
 }
 

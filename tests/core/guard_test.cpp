@@ -63,7 +63,7 @@ TEST_CASE("a guard that was overwritten to its end says so", "[guard]") {
   CHECK_FAILS(InternalError, guard::check("test"), "at least 16384 bytes behind");
 }
 
-TEST_CASE("what was overwritten is found though the block is returned", "[guard]") {
+TEST_CASE("overwritten memory is found even after the block is returned", "[guard]") {
   const test::Guards guards(true);
   {
     const Block block(1000, MemoryKind::data);

@@ -219,7 +219,7 @@ TEST_CASE("an item may stand alone for a list of it", "[options]") {
              Contains("sizes.1 must be at least 1, is 0"));
 }
 
-TEST_CASE("what C++ has filled is held to the same description", "[options]") {
+TEST_CASE("structs filled in C++ are checked by the same description", "[options]") {
   const Schema schema = describe_square();
   const auto complaint = [&](SquareOptions options) {
     return message_of([&] { require_sound("square", schema, &options); });
@@ -477,7 +477,7 @@ TEST_CASE("a key in a shared section says whose it is", "[options]") {
   CHECK(rules(hung({{"frame", Given{{"wood", "balsa"}}}})) == "frame.wood must not be balsa");
 }
 
-TEST_CASE("what variants describe alike is listed once", "[options]") {
+TEST_CASE("equal keys of variants are listed once", "[options]") {
   std::vector<std::string> rows;
   for (const auto& [path, key, only_for] : list_keys(Wall::schema()))
     rows.push_back(fmt::format("{} {}", path, fmt::join(only_for, ",")));

@@ -5,7 +5,7 @@
 
 using namespace tandem;
 
-TEST_CASE("what a terminal would obey is shown as an escape", "[printable]") {
+TEST_CASE("terminal escapes are shown escaped", "[printable]") {
   CHECK(printable("größer – 大きい\U0001F600") == "größer – 大きい\U0001F600");
   CHECK(printable("a\x1b[31mred") == "a\\u001b[31mred");
   CHECK(printable("\r\n\t\a") == "\\r\\n\\t\\u0007");

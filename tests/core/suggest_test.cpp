@@ -34,7 +34,7 @@ TEST_CASE("the nearest name is suggested, or none", "[suggest]") {
   CHECK(did_you_mean("zzzzzz", known).empty());
 }
 
-TEST_CASE("what is suggested is what was meant", "[suggest]") {
+TEST_CASE("suggestions match the intended name", "[suggest]") {
   using Names = std::vector<std::string>;
   const Names precisions{"amp_bf16", "amp_fp16", "fp32"}, devices{"auto", "cpu", "cuda"};
   CHECK(nearest("fp16", precisions) == "amp_fp16");

@@ -28,7 +28,7 @@ bool sets(const std::vector<std::string>& environment, const std::string& name) 
 
 }  // namespace
 
-TEST_CASE("nothing is left of what told OpenMP how to wait", "[waiting]") {
+TEST_CASE("the environment is restored after the wait policy is set", "[waiting]") {
   std::vector<std::string> found;
   for (char** entry = environ; *entry; ++entry) found.emplace_back(*entry);
   CHECK(found == given_environment());

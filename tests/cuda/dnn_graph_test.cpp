@@ -196,7 +196,7 @@ TEST_CASE("A graph that is refused is a VendorError with call, text, shapes and 
                   InternalError);
 }
 
-TEST_CASE("What cuDNN cannot say is known beforehand", "[dnn]") {
+TEST_CASE("graphs that cuDNN cannot express are known beforehand", "[dnn]") {
   const Convolution whole = square(4, 9, 8, 8, 3, 2);
   CHECK(expressible(whole));
   Convolution p = whole;

@@ -317,7 +317,7 @@ TEST_CASE("a captured stream records and a graph replays", "[emulator]") {
   cuda_emulator::set_execution_order(0);
 }
 
-TEST_CASE("what a capture forbids invalidates it", "[emulator]") {
+TEST_CASE("forbidden operations invalidate a capture", "[emulator]") {
   const StreamOwner main, side;
   const EventOwner event, before;
   const Pinned value(1);

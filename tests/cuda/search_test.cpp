@@ -48,7 +48,7 @@ TEST_CASE("candidates are built on several threads, and come in the order asked 
   CHECK(threads == std::set<int>{0, 1});
 }
 
-TEST_CASE("what cannot be built is left out, and enough is enough", "[search]") {
+TEST_CASE("failed candidates are left out, and a limit ends the search", "[search]") {
   int asked = 0;
   const auto built = built_at_once<std::int64_t>(numbers(20), 3, 10s, 1, [&](std::int64_t number, int) {
     ++asked;
@@ -59,7 +59,7 @@ TEST_CASE("what cannot be built is left out, and enough is enough", "[search]") 
   CHECK(asked == 5);
 }
 
-TEST_CASE("nothing is begun when the time is over, and what has begun is waited for", "[search]") {
+TEST_CASE("no candidate begins after the time limit, and begun ones are awaited", "[search]") {
   const auto built = built_at_once<std::int64_t>(numbers(5), 12, 50ms, 1, [&](std::int64_t number, int) {
     if (number == 2) std::this_thread::sleep_for(100ms);
     return std::make_unique<std::int64_t>(number);

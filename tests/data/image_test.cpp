@@ -381,7 +381,7 @@ TEST_CASE("decoding an image takes no more memory than it may", "[image_folder]"
   CHECK_NOTHROW(open_within(256).train->get(0));
 }
 
-TEST_CASE("what is no file among images is named, or skipped with the bad ones", "[image_folder]") {
+TEST_CASE("image names that are no files are named, or skipped with unreadable ones", "[image_folder]") {
   const TempFolder folder;
   for (const char* name : {"train/a/0.png", "test/a/0.png"})
     write_file(folder / name, png_bytes({}, {1, 2, 3}));

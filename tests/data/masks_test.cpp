@@ -184,7 +184,7 @@ TEST_CASE("a mask of another size than its image is refused", "[masks]") {
                     Contains("sample 17 has a mask of [8,6] for an image of [6,8,1]"));
 }
 
-TEST_CASE("what mixes samples is refused where they have masks", "[masks]") {
+TEST_CASE("mixing is refused for samples with masks", "[masks]") {
   for (const char* name : {"mixup", "cutmix"})
     CHECK_THROWS_WITH(Pipeline(info_of({6, 8, 1}), std::vector<TransformSpec>{{name, {}}}),
                       Contains("twins have masks"));

@@ -46,7 +46,7 @@ TEST_CASE("indices are read as they are stored", "[png]") {
   CHECK(values(interlaced) == std::vector<int>(random.begin(), random.end()));
 }
 
-TEST_CASE("what is no picture of indices is refused by name", "[png]") {
+TEST_CASE("PNGs without indices are refused by name", "[png]") {
   CHECK_THROWS_WITH(indices_of(png_bytes({.color_type = 2}, {1, 2, 3})),
                     Contains("[memory] is a PNG of colours;") && Contains("palette indices or grey values"));
   CHECK_THROWS_WITH(indices_of(png_bytes({.color_type = 6}, {1, 2, 3, 4})),

@@ -125,7 +125,7 @@ TEST_CASE("a product's first algorithm is taken where timing may not decide", "[
   CHECK(lines("matmul: ", "[5,33]").empty());
 }
 
-TEST_CASE("what a table says of a product is not timed again", "[device][algorithms]") {
+TEST_CASE("products in the table are not timed again", "[device][algorithms]") {
   const Emulator emulated = emulator();
   if (!emulated) return;
   const Timing timing(emulated, 3);
@@ -144,7 +144,7 @@ TEST_CASE("what a table says of a product is not timed again", "[device][algorit
   CHECK(line("matmul: ", "[5,35]").name == "emulated-3");
 }
 
-TEST_CASE("what fits the second cache is timed without it", "[device][algorithms]") {
+TEST_CASE("operands that fit the L2 cache are timed without it", "[device][algorithms]") {
   const Emulator emulated = emulator();
   if (!emulated) return;
   Timing timing(emulated, 2);

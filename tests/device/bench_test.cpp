@@ -80,7 +80,7 @@ TEST_CASE("a table of another device or library is told, left alone, and nothing
   CHECK_THAT(broken.err, Contains("table.txt: [algorithms] the table must start with"));
 }
 
-TEST_CASE("where nothing is timed a table is neither read nor written", "[device][program][algorithms]") {
+TEST_CASE("tables are neither read nor written without timing", "[device][program][algorithms]") {
   const TemporaryDirectory directory;
   std::vector<std::vector<std::string>> untimed{bench({"--algorithms", "table.txt"}, "cpu")};
   if (on_gpu()) untimed.push_back(bench({"--algorithms", "table.txt", "deterministic=true"}));

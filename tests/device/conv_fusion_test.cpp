@@ -97,7 +97,7 @@ TEST_CASE("wrong sums are found out, and y is right all the same", "[device]") {
   CHECK_FALSE(sums_of(of).defined());  // the decision stays
 }
 
-TEST_CASE("what operands cannot tell is asked again", "[device]") {
+TEST_CASE("operands of zeros or infinities decide no choice", "[device]") {
   const Emulator emulated = emulator();
   if (!emulated) return;
   const RulesScope timed(kTimed);

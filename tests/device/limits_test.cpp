@@ -96,7 +96,7 @@ TEST_CASE("however little memory there is, a run fails cleanly or succeeds", "[d
   CHECK(recorded);
 }
 
-TEST_CASE("where a step cannot be recorded, ordinary ones go on with the same bits", "[device][emulated]") {
+TEST_CASE("a step that cannot be recorded runs as an ordinary one with the same bits", "[device][emulated]") {
   const Emulator gpu = emulator();
   if (!gpu) {
     WARN("skipped: the device is not the emulated GPU");
@@ -172,7 +172,7 @@ TEST_CASE("averages that cannot be swapped out keep the step from training", "[d
   CHECK_THROWS_AS(training.run(2), UserError);
 }
 
-TEST_CASE("what the libraries do not offer is done in other ways", "[device][emulated]") {
+TEST_CASE("passes without a library algorithm use other kernels", "[device][emulated]") {
   const Emulator gpu = emulator();
   if (!gpu) {
     WARN("skipped: the device is not the emulated GPU");

@@ -148,7 +148,7 @@ TEST_CASE("an op that is made of ops is one call", "[profile]") {
   CHECK(loss["mse_loss"].bytes == 2 * 80 + 4);
 }
 
-TEST_CASE("what is handed on or not looked at does not count", "[profile]") {
+TEST_CASE("forwarded and unread tensors do not count", "[profile]") {
   const Tensor a = random_leaf({4, 6}), b = random_leaf({4, 6});
   const Recorded sum([&] {
     const Tensor y = add(a, b), seed = test::random_tensor({4, 6}, DType::f32, 3);

@@ -160,7 +160,7 @@ TEST_CASE("recorded steps of ranks, resumes and retries leave the bits of others
   CHECK(same_end(directory / "parts", directory / "ordinary"));
 }
 
-TEST_CASE("what ranks on GPUs are told of, and refuse", "[device][program][ranks]") {
+TEST_CASE("messages and errors of ranks on GPUs", "[device][program][ranks]") {
   if (gpus_cannot_be_joined()) return;
   const TemporaryDirectory directory;
   Launch environment = on_gpus(directory, 2, {});

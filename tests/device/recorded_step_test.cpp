@@ -98,7 +98,7 @@ TEST_CASE("a step that is dropped after recordings leaves nothing behind", "[dev
   check_same_state(dropped, plain);
 }
 
-TEST_CASE("what is evaluated between recorded steps does not touch them", "[device][recording]") {
+TEST_CASE("evaluations between recorded steps do not affect them", "[device][recording]") {
   const std::vector<std::string> overrides = {"precision=amp_bf16", "ema={\"decay\": 0.5}"};
   Training ordinary(overrides, train::GraphUse::off), recorded(overrides);
   const auto evaluate = [](Training& training) {

@@ -145,7 +145,7 @@ TEST_CASE("an interrupted run on the device goes on bit for bit", "[device][prog
   CHECK(end_of(directory / "cut")["metrics"] == end_of(directory / "whole")["metrics"]);
 }
 
-TEST_CASE("what was trained on the device is evaluated and measured there", "[device][program]") {
+TEST_CASE("a model trained on the device is evaluated and measured there", "[device][program]") {
   const TemporaryDirectory directory;
   REQUIRE(tandem_in(directory, training("run", device_name(), {"precision=amp_bf16"})).exit_code == 0);
   const Outcome evaluated = tandem_in(directory, {"eval", "run", "--json"});

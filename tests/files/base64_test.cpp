@@ -23,7 +23,7 @@ TEST_CASE("base64: the vectors of RFC 4648, both ways", "[base64]") {
   CHECK(files::from_base64(files::base64(all), "test") == all);
 }
 
-TEST_CASE("what base64 does not write is refused", "[base64]") {
+TEST_CASE("invalid base64 is refused", "[base64]") {
   for (const char* text : {"Zg", "Zg=", "Z===", "====", "Zm9v Zm9", "Zm9v\n===", "Zm9-", "Z=g=", "Zh=="})
     CHECK_FAILS(UserError, files::from_base64(text, "model.json"), "should be base64");
 }

@@ -31,7 +31,7 @@ void make_socket(const fs::path& path) {
 
 }  // namespace
 
-TEST_CASE("only regular files are opened, anything else is named", "[input]") {
+TEST_CASE("only regular files are opened, others are named", "[input]") {
   const TemporaryDirectory directory;
   const fs::path root = directory.path();
   REQUIRE(::mkfifo((root / "fifo").c_str(), 0600) == 0);

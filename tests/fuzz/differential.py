@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Reads the committed corpora, our test files and N random mutations of them with our readers and with the official
+"""Reads the committed corpora, the test files and N random mutations of them with Tandem's readers and with the official
 safetensors and NumPy packages: both accept or both refuse, and what is accepted has equal types, shapes and bytes.
 
     differential.py FUZZ_REPLAY [MUTATIONS [SEED]]        needs the packages safetensors and numpy
 
-Where we are stricter on purpose, the reason is listed in STRICTER; such refusals are counted, not errors."""
+STRICTER lists the reasons of deliberate extra strictness; such refusals are counted, not errors."""
 import collections
 import io
 import json

@@ -2,8 +2,8 @@
 
 python attention.py > attention.h   (PyTorch 2.15; the committed attention.h was made so)
 
-Number i of tensor k is sin(1.7 i + 0.9 k + 0.3), so that nobody needs to copy inputs. Every result has the gradient
-cos(0.37 i). Sequences are [T,N,C]. A query that sees no key gives 0: of PyTorch's NaN there nothing is kept.
+Number i of tensor k is sin(1.7 i + 0.9 k + 0.3), so that inputs need no copies. Each result has the gradient
+cos(0.37 i). Sequences are [T,N,C]. A query without keys gives 0, in place of PyTorch's NaN.
 """
 import math
 

@@ -1,9 +1,9 @@
-"""Masks and instances as pycocotools reads them: tests/golden/boxes.h.
+"""Masks and COCO instances read by pycocotools: tests/golden/boxes.h.
 
     python boxes.py > boxes.h    # needs numpy and pycocotools; the committed boxes.h was made so
 
-Masks are drawn by NumPy's PCG64. The instances hold what real files do: annotations before images, gaps between ids, items
-that are not in the order of their ids, crowds as lists and as texts of runs, polygons, keys that nobody knows.
+Masks are drawn by NumPy's PCG64. The instances have the features of real files: annotations before images, gaps between ids, items
+out of the order of their ids, crowds as lists and as texts of runs, polygons, unknown keys.
 """
 import contextlib
 import io

@@ -2,7 +2,7 @@
 
     python coco_metric.py > coco_metric.json    # needs pycocotools 2.0.11; the committed file was made so
 
-200 made-up sets of objects and detections, which tests/metrics/drawn_set.h makes too, so that only results are
+200 synthetic sets of objects and detections, which tests/metrics/drawn_set.h makes too, so that only results are
 stored: crowds, difficult objects, areas at the borders of ranges, boxes without area, equal scores and overlaps, annotation
 0, categories without objects, images with more than 100 detections, sets without any. COCO's figures are pycocotools'. VOC's
 are those of `voc`, which follows the development kit's VOCevaldet on whole arrays; that kit is MATLAB.

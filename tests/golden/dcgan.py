@@ -7,7 +7,7 @@ generator called once an iteration. Weights and images come from the hash of res
 and the same transformation as Tandem's random_normal; tests/golden/dcgan_test.cpp computes them too. Two things differ
 from the example: there is no sigmoid (the loss takes logits), and the generator's pass through the discriminator does
 not write its running statistics. FP64 is the exact run; f32 is plain; bf16 and f16 are torch.autocast on the CPU, f16
-with a fixed loss scale. The metadata say how far PyTorch's own runs are from FP64: what a tolerance has to allow for.
+with a fixed loss scale. The metadata give the deviation of PyTorch's runs from FP64, a lower bound for tolerances.
 """
 import pathlib
 

@@ -1,9 +1,9 @@
-"""Golden run of two processes: tests/golden/ddp.safetensors, and what it starts from.
+"""Golden run of two processes: tests/golden/ddp.safetensors, and its initial state.
 
     python ddp.py             # needs torch 2.11, numpy and safetensors; writes three files beside itself
 
-Ten steps of a small convolutional network with batch norm under DistributedDataParallel, two processes that gloo joins.
-Of each batch the first half is the first process's, and batch norm sees the own half only, as with Tandem's ranks:
+Ten steps of a small convolutional network with batch norm under DistributedDataParallel, two processes joined by gloo.
+The first half of each batch belongs to the first process, and batch norm sees the local half only, as with Tandem's ranks:
 `mpirun -n 2 tandem train tests/golden/ddp.json` goes through the same steps (tests/program/ddp_golden_test.cpp).
 
     ddp_data.npz              ten batches of 16 images in order, and images to test with
@@ -12,8 +12,8 @@ Of each batch the first half is the first process's, and batch norm sees the own
                               and under torch.autocast to bfloat16; of the last two the weights after the last step,
                               with running statistics that are the mean of both processes'
 
-The metadata of the last file say how far PyTorch's own runs are from FP64: what a tolerance has to allow for. They
-also say how far from FP64 are runs that divide the batch in another way, which a comparison has to notice.
+The metadata of the last file give the deviation of PyTorch's runs from FP64, a lower bound for tolerances, and that of
+runs with another division of the batch, which a comparison has to notice.
 """
 import pathlib
 import tempfile

@@ -1,4 +1,4 @@
-"""A detector's results as files, read by COCO's own tool and by VOC's rules: `tandem eval RUN --out` against pycocotools.
+"""A detector's result files, read by COCO's tool and by VOC's rules: `tandem eval RUN --out` against pycocotools.
 
     python detection_files.py TANDEM    # the program; exits 1 unless the twelve figures and mAP agree
 

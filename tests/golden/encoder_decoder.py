@@ -2,8 +2,8 @@
 
     python encoder_decoder.py       # needs torch 2.11, numpy and safetensors; writes the file beside itself
 
-The network is GNMT v2's (Wu et al. 2016) out of torch.nn.LSTM, Embedding and Linear, its parameters called as NVIDIA's are.
-Weights and words come from the hash that tests/golden/hashed.h computes too. Stored are, of each case and in FP64, the
+The network is GNMT v2's (Wu et al. 2016) in torch.nn.LSTM, Embedding and Linear, with NVIDIA's names of parameters.
+Weights and words come from the hash that tests/golden/hashed.h computes too. For each case, the file has in FP64 the
 scores, the attention, the loss with smoothed labels, the gradient by every parameter, and in the metadata the cases and
 the names of the parameters.
 """

@@ -225,7 +225,7 @@ TEST_CASE("hypotheses of a decoder are chosen by their rows", "[encoder_decoder]
   });
 }
 
-TEST_CASE("what does not fit in an encoder-decoder is named", "[encoder_decoder]") {
+TEST_CASE("errors of an encoder-decoder name the misfit", "[encoder_decoder]") {
   const auto message = [](EncoderDecoderOptions options) {
     return testing::user_error_of([&] { EncoderDecoder model(options); });
   };

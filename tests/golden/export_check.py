@@ -1,7 +1,7 @@
-"""Asks onnxruntime, torchvision and NumPy about files that Tandem exported.
+"""Checks files that Tandem exported with onnxruntime, torchvision and NumPy.
 
     python export_check.py DIR            # exits 1 unless all of them agree with Tandem's own logits
-    python export_check.py DIR --write    # and keeps onnxruntime's as tests/golden/export.safetensors
+    python export_check.py DIR --write    # and stores onnxruntime's as tests/golden/export.safetensors
 
 DIR is what tests/golden/export_test.cpp left in TANDEM_EXPORT_DIR: NAME.onnx, some NAME.safetensors and NAME.npz of
 torchvision's ResNets, and tandem.safetensors with NAME/input (NCHW) and NAME/logits. Needs onnxruntime, onnx, numpy,

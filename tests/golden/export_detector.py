@@ -1,7 +1,7 @@
-"""Asks onnxruntime about detectors that Tandem exported.
+"""Checks detectors that Tandem exported with onnxruntime.
 
     python export_detector.py DIR            # exits 1 unless it agrees with Tandem's own results
-    python export_detector.py DIR --write    # and keeps onnxruntime's as tests/golden/export_detector.safetensors
+    python export_detector.py DIR --write    # and stores onnxruntime's as tests/golden/export_detector.safetensors
 
 DIR is what tests/golden/export_detector_test.cpp left in TANDEM_EXPORT_DIR. Needs onnxruntime, onnx, numpy and safetensors;
 made with the versions in the metadata of the file it writes.

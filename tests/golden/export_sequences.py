@@ -1,7 +1,7 @@
-"""Asks onnxruntime about models of sequences that Tandem exported.
+"""Checks sequence models that Tandem exported with onnxruntime.
 
     python export_sequences.py DIR            # exits 1 unless it agrees with Tandem's own results
-    python export_sequences.py DIR --write    # and keeps onnxruntime's as tests/golden/export_sequences.safetensors
+    python export_sequences.py DIR --write    # and stores onnxruntime's as tests/golden/export_sequences.safetensors
 
 DIR is what tests/golden/export_sequences_test.cpp left in TANDEM_EXPORT_DIR: NAME.onnx and sequences.safetensors with
 NAME/in/PORT and NAME/out/PORT. Needs onnxruntime, onnx, numpy and safetensors; made with the versions in the metadata of

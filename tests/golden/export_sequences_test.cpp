@@ -223,7 +223,7 @@ TEST_CASE("gates stand in ONNX's order, and steps and rows are free") {
   CHECK(state.dim(1).dim_param() == "N");
 }
 
-TEST_CASE("what ONNX cannot say of sequences is refused by layer and op") {
+TEST_CASE("sequence layers without ONNX counterpart are refused by layer and op") {
   using Catch::Contains;
   models::LanguageModel projected(
       {.vocabulary = kWords, .embedding = 5, .units = 6, .layers = 1, .projection = 3});

@@ -181,7 +181,7 @@ std::string refusal(nn::Module& model, const Shape& sample) {
 
 }  // namespace
 
-TEST_CASE("what has no counterpart in ONNX is refused by layer and op") {
+TEST_CASE("layers without ONNX counterpart are refused by layer and op") {
   using Catch::Contains;
   nn::Sequential net;
   net.add("strange", std::make_shared<Strange>(true));

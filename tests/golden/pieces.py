@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Pieces of words as SentencePiece's Python package learns and uses them: tests/golden/pieces.json.
-The tables of nmt_nfkc are large: that model is learnt again where it is compared.
+"""Subwords learnt and used by SentencePiece's Python package: tests/golden/pieces.json.
+The tables of nmt_nfkc are large: the comparison learns that model again.
 
     python3 tests/golden/pieces.py        needs sentencepiece 0.1.97, that of Debian bookworm: 0.1.99 learns other pieces
 """

@@ -4,8 +4,8 @@
 
 LeNet-5 and ResNet-8 learn to tell ten patterns apart in noise: weights, patterns, noise and labels come from the hash of
 resnet.py, which tests/golden/precision_test.cpp computes too. FP64 is the exact run; FP32 is plain; bf16 and f16 are
-torch.autocast on the CPU, f16 with a fixed loss scale. The metadata say how far PyTorch's own runs are from FP64, which
-is what a tolerance has to allow for: rounding differences grow with every update, so the learning rates are small.
+torch.autocast on the CPU, f16 with a fixed loss scale. The metadata give the deviation of PyTorch's runs from FP64,
+a lower bound for tolerances: rounding differences grow with every update, so the learning rates are small.
 """
 import pathlib
 

@@ -1,10 +1,10 @@
-"""Asks NumPy, Pillow and onnxruntime whether the metadata of exported networks says how images are prepared.
+"""Checks the preprocessing in the metadata of exported networks with NumPy, Pillow and onnxruntime.
 
     python prepare_check.py TANDEM            # exits 1 unless all of them agree with the program TANDEM
-    python prepare_check.py TANDEM --write    # and keeps what they prepared as tests/golden/prepare.safetensors
+    python prepare_check.py TANDEM --write    # and stores the preprocessed images as tests/golden/prepare.safetensors
 
 Trains small networks, exports them, and for pictures of several sizes compares `tandem predict` with the network in
-onnxruntime behind `prepare`, which is taken from docs/export.md as it stands there. Needs numpy, pillow, onnxruntime and
+onnxruntime after `prepare`, the code in docs/export.md. Needs numpy, pillow, onnxruntime and
 safetensors; made with the versions in the metadata of the file it writes.
 """
 import json

@@ -1,4 +1,4 @@
-"""Golden values of what changes the size of images: tests/golden/resampling.safetensors.
+"""Golden values of ops that change the size of images: tests/golden/resampling.safetensors.
 
     python resampling.py      # needs torch 2.15, numpy and safetensors; writes the file beside itself
 

@@ -1,4 +1,4 @@
-"""Training runs of PyTorch's, stored in four precisions beside each other."""
+"""Training runs of PyTorch in four precisions."""
 import contextlib
 
 import torch

@@ -211,7 +211,7 @@ TEST_CASE("malformed files are refused with the rule they break") {
   CHECK_THROWS_AS(File(scratch.path("absent")), UserError);
 }
 
-TEST_CASE("no cut and no flipped bit of a file goes through unnoticed or crashes") {
+TEST_CASE("truncated files and flipped bits are noticed without a crash") {
   const Scratch scratch;
   const std::string whole = bytes_of(kReference);
   for (std::size_t length = 0; length < whole.size(); ++length)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints what four steps make of a weight that two of them do not touch, with PyTorch 2.11: the values of
+"""Prints a weight over four steps, two of which do not touch it, with PyTorch 2.11: the values of
 tests/optim/rows_test.cpp, "momentum and Adam, dense and lazy".
 
 The weight is 1, its gradients are 1, none, none, 0.5, the learning rate is 0.1. Dense: no gradient is a gradient of 0.

@@ -1,5 +1,5 @@
-"""Small numbers of SSD that tests hold: the multibox loss of made-up outputs, the order of boxes in NVIDIA's files,
-how many anchors learn each object of three photographs, and which of many equal overlaps is the greatest.
+"""Small values of SSD in tests: the multibox loss of synthetic outputs, the order of boxes in NVIDIA's files, the number
+of anchors for each object of three photographs, and the choice among many equal overlaps.
 
     python ssd_vectors.py [FOLDER]    # needs numpy and torch; tests/tasks/detection/{multibox,box_fit}_test.cpp and
                                       # tests/models/{anchors,ssd_files}_test.cpp have what it prints

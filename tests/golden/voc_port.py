@@ -1,4 +1,4 @@
-"""VOC's figures in tests/golden/coco_metric.json against a port that others wrote: chainercv's eval_detection_voc.
+"""VOC's figures in tests/golden/coco_metric.json against an independent port: chainercv's eval_detection_voc.
 
     python voc_port.py FOLDER    # exits 1 unless all agree to 1e-12; FOLDER has chainercv 0.13.1, as its archive unpacks
 

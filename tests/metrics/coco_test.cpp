@@ -149,7 +149,7 @@ TEST_CASE("equal scores keep the order of images, and in an image that of the fi
   CHECK(example.figure("AP") == close_to(0.5));
 }
 
-TEST_CASE("of objects that overlap alike the later is taken", "[coco]") {
+TEST_CASE("among equally overlapping objects the later is chosen", "[coco]") {
   // The detection halves both; whether the second one finds its object tells which it took.
   Example example = row(0, 0);
   example.objects = {object(1, 1, 1, {0, 0, 10, 10}), object(2, 1, 1, {10, 0, 10, 10})};
@@ -181,7 +181,7 @@ TEST_CASE("an object without area is never found", "[coco]") {
   CHECK(example.figure("AP") == close_to(.2524752475247525));
 }
 
-TEST_CASE("without detections figures are 0, without objects -1", "[coco]") {
+TEST_CASE("metrics are 0 without detections, -1 without objects", "[coco]") {
   const metrics::CocoFigures expected = {0, 0, 0, 0, -1, -1, 0, 0, 0, 0, -1, -1};
   CHECK(row(3, 0).result().figures == expected);
   Example nothing = row(1, 1);
@@ -236,7 +236,7 @@ TEST_CASE("the number of threads does not change a bit of COCO's figures", "[coc
   }
 }
 
-TEST_CASE("what COCO's metric refuses", "[coco]") {
+TEST_CASE("COCO's metric refuses invalid input", "[coco]") {
   const auto fails = [](const auto& change, const std::string& message) {
     Example example = tiny();
     change(example);

@@ -54,7 +54,7 @@ TEST_CASE("edits of known pairs", "[error_rate]") {
   CHECK(edits_of(symbols("01"), symbols("10")) == Edits{2, 0, 0, 2});
 }
 
-TEST_CASE("of several references the nearest counts", "[error_rate]") {
+TEST_CASE("the nearest of several references counts", "[error_rate]") {
   const std::vector<Symbols> references{symbols("0123"), symbols("0124567"), symbols("9")};
   CHECK(nearest_edits(references, symbols("0124")) == Edits{1, 0, 0, 4});
   CHECK(nearest_edits(references, symbols("012467")) == Edits{0, 1, 0, 7});

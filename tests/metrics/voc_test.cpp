@@ -102,7 +102,7 @@ TEST_CASE("the eleven recalls are MATLAB's", "[voc]") {
   CHECK(found_of_ten(10).result().mean->eleven_point == near_to(1.0));
 }
 
-TEST_CASE("of objects that overlap alike VOC takes the first, taken or not", "[voc]") {
+TEST_CASE("among equally overlapping objects VOC chooses the first, taken or not", "[voc]") {
   VocExample example{.objects = {{.id = 1, .image = kA, .category = 4, .box = {0, 0, 10, 10}},
                                  {.id = 2, .image = kA, .category = 4, .box = {10, 0, 10, 10}}},
                      .detections = {{kA, 4, {0, 0, 20, 10}, .9}, {kA, 4, {0, 0, 20, 10}, .8}}};
@@ -174,7 +174,7 @@ TEST_CASE("the number of threads does not change a bit of VOC's figures", "[voc]
   }
 }
 
-TEST_CASE("what VOC's metric refuses", "[voc]") {
+TEST_CASE("VOC's metric refuses invalid input", "[voc]") {
   VocExample example = tiny_voc();
   example.detections[2].score = std::numeric_limits<double>::quiet_NaN();
   CHECK_FAILS(UserError, example.result(), "[voc] detection 2 (image 1, category 4) has the score NaN");

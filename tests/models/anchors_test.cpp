@@ -127,7 +127,7 @@ TEST_CASE("objects are learnt by the anchors that overlap them", "[models][ancho
   CHECK(matched.unmatched.to_vector<std::int32_t>() == std::vector<std::int32_t>{0});
 }
 
-TEST_CASE("what an anchor learns of an object", "[models][anchors]") {
+TEST_CASE("codes of an object for an anchor", "[models][anchors]") {
   const auto check = [](Index anchor, const Box& expected) {
     CAPTURE(anchor);
     const Tensor one = anchor_grid("voc300").boxes().rows(anchor, 1).to(test::test_device());
@@ -160,8 +160,7 @@ TEST_CASE("two objects that want one anchor", "[models][anchors]") {
   CHECK(anchors_of(greedy, 3) == small);
 }
 
-TEST_CASE("of two objects in one place the last has the anchor, and the first may have none",
-          "[models][anchors]") {
+TEST_CASE("the last of two equal objects has the anchor, and the first may have none", "[models][anchors]") {
   const Tensor anchors = test::floats({.5f, .5f, .2f, .2f, .1f, .1f, .05f, .05f}, {2, 4});
   const Tensor boxes =
       test::floats({.4f, .4f, .6f, .6f, 3.f, .4f, .4f, .6f, .6f, 7.f, 0, 0, 0, 0, -1.f}, {1, 3, 5});

@@ -10,7 +10,7 @@
 using namespace tandem;
 using namespace tandem::test;
 
-TEST_CASE("no layer, model or data set names a 16-bit type", "[models]") {
+TEST_CASE("layers, models and data sets name no 16-bit type", "[models]") {
   const std::regex named(R"(DType::(f16|bf16)|\b(Half|BFloat16|is_16bit)\b|amp::)");
   REQUIRE(std::regex_search(std::string("x.dtype() == DType::bf16"), named));
   int files = 0;

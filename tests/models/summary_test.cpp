@@ -229,7 +229,7 @@ TEST_CASE("self-attention counts its scores and sums beside its weights", "[summ
   CHECK(summary.layers[0].own_flop == 2 * (projections + scores_and_sums));
 }
 
-TEST_CASE("what a layer's children do is not its own product", "[summary]") {
+TEST_CASE("products of a layer's children are not its own", "[summary]") {
   struct Both final : nn::Module {
     std::shared_ptr<nn::Linear> inner = add_child("inner", std::make_shared<nn::Linear>(4, 8));
     Parameter weight = add_parameter("weight", Parameter(nn::parameter_memory({3, 8})));

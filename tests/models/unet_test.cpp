@@ -127,7 +127,7 @@ TEST_CASE("U-Net from a configuration takes channels and classes from the data")
         std::string::npos);
 }
 
-TEST_CASE("what gives no scores for every pixel is no model of masks") {
+TEST_CASE("a segmentation model without scores for each pixel is refused") {
   CHECK(error_of(R"({"layers": [{"type": "flatten"}, {"type": "linear", "out_features": 11}]})")
             .find("need one score each at every pixel: [32,48,11]") != std::string::npos);
   CHECK(error_of(R"({"layers": [{"type": "conv2d", "out_channels": 11, "kernel": 3}]})")

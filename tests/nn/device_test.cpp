@@ -29,7 +29,7 @@ TEST_CASE("layers are built on the device of the scope", "[device]") {
   CHECK(device_of(Linear(2, 2)) == Device{});
 }
 
-TEST_CASE("no initialiser works for tensors without elements", "[device]") {
+TEST_CASE("initialisers accept tensors without memory", "[device]") {
   const RandomScope random(1, 0, 0);
   const BuildDevice shapes(kShapes);
   const Tensor weight = parameter_memory({1 << 21, 1 << 21});  // of which the host could hold none

@@ -120,7 +120,7 @@ TEST_CASE("recurrent layers refuse what they cannot be or take", "[recurrent]") 
   CHECK_THROWS_WITH(gru(x, {.h = {}, .c = Tensor::zeros({1, 2, 5})}), Catch::Contains("lstm alone"));
 }
 
-TEST_CASE("no rows at all go through recurrent layers", "[recurrent]") {
+TEST_CASE("recurrent layers accept zero rows", "[recurrent]") {
   for (const RnnCell cell : kCells) {
     Recurrent layers(3, 5, {.cell = cell, .layers = 2, .bidirectional = true});
     const RnnResult result = layers(Tensor::zeros({4, 0, 3}), {});

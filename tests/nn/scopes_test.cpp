@@ -102,7 +102,7 @@ TEST_CASE("a frozen module passes gradients on and takes none", "[scopes]") {
   }
 }
 
-TEST_CASE("what was recorded outside a scope of frozen parameters keeps its edges", "[scopes]") {
+TEST_CASE("graphs recorded outside a frozen scope keep their edges", "[scopes]") {
   Linear layer(3, 2);
   const Tensor loss = scalar_of(layer(random_tensor({4, 3})));
   {

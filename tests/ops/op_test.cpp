@@ -170,6 +170,6 @@ TEST_CASE("a missing input is never worse than a user error", "[ops]") {
   for_each_row([](const Row& row) { check_absent(row); });
 }
 
-TEST_CASE("what is documented as an error is refused", "[ops]") {
+TEST_CASE("documented errors are thrown", "[ops]") {
   for_each_row([](const Row& row) { check_refusals(row); });
 }

@@ -233,7 +233,7 @@ TEST_CASE("drawn numbers depend on seed, step, micro-batch and call, not on the 
   CHECK(std::equal(base.begin(), base.end(), longer.begin()));
 }
 
-TEST_CASE("what is drawn under a counter is that of the step the counter makes", "[ops][random]") {
+TEST_CASE("random numbers drawn under a counter are those of the step it makes", "[ops][random]") {
   const Tensor counter = Tensor::from(std::vector<std::int64_t>{0}, {1}, test_device());
   const auto draw = [&](std::uint32_t step, const std::int64_t* at) {
     const RandomScope scope(5, step, 0, at);

@@ -156,7 +156,7 @@ TEST_CASE("multiply-adds of cells and of attention are those of loops", "[ops][t
   CHECK(scaled.multiply_adds == 2 * kRows * 2 * kQueries * kKeys * 3);
 }
 
-TEST_CASE("no product goes uncounted", "[ops][traits]") {
+TEST_CASE("all products are counted", "[ops][traits]") {
   std::set<std::string> counted{"lstm", "gru", "rnn", "additive_attention"}, stated;
   for (const auto& [name, run] : products_of_ones()) counted.merge(Stated(run).ops);
   for (const OpInfo* info : all_op_infos())

@@ -132,7 +132,7 @@ TEST_CASE("buckets are begun in the order of the buffer, while backward goes on"
   CHECK(twin.begun.size() == 3);
 }
 
-TEST_CASE("what gets no gradient takes part with zeros, after backward", "[buckets]") {
+TEST_CASE("parameters without a gradient contribute zeros after backward", "[buckets]") {
   const Trained some = train(1, 1, false);
   CHECK(some.begun == std::vector<Index>{4, 32, 16});
   CHECK(some.early == 9);  // before the figures of the step, which all processes tell after it

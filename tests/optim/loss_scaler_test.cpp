@@ -139,7 +139,7 @@ TEST_CASE("recipe: two optimizers share a scale, and are skipped one by one", "[
   CHECK(generator_step.last_report().applied == 5);
 }
 
-TEST_CASE("with the scope optimizer every step has a scale of its own", "[scaler]") {
+TEST_CASE("scope optimizer gives each step its own scale", "[scaler]") {
   const auto a = weight_and_bias(), b = weight_and_bias();
   optim::Sgd sgd_a(a->parameters(), {.lr = 0.1}), sgd_b(b->parameters(), {.lr = 0.1});
   optim::ScalerOptions options = halving(256.0);
@@ -157,7 +157,7 @@ TEST_CASE("with the scope optimizer every step has a scale of its own", "[scaler
   CHECK(scaler.value(1) == 256.0);
 }
 
-TEST_CASE("with the scope loss every loss has a scale of its own", "[scaler]") {
+TEST_CASE("scope loss gives each loss its own scale", "[scaler]") {
   const auto run = [](double scale, int overflow_at, std::vector<double>& scales) {
     const auto toy = weight_and_bias();
     optim::Sgd sgd(toy->parameters(), {.lr = 0.1, .momentum = 0.9});
@@ -197,7 +197,7 @@ TEST_CASE("with the scope loss every loss has a scale of its own", "[scaler]") {
   for (std::size_t i = 0; i < 3; ++i) CHECK(at_one.second[i] == Approx(together.second[i]).epsilon(1e-6));
 }
 
-TEST_CASE("with the scope loss a micro-batch may lack a loss", "[scaler]") {
+TEST_CASE("a micro-batch may lack a loss with scope loss", "[scaler]") {
   const auto run = [](int losses, auto&& backward) {
     const auto toy = weight_and_bias();
     optim::Sgd sgd(toy->parameters(), {.lr = 0.1});
@@ -227,7 +227,7 @@ TEST_CASE("with the scope loss a micro-batch may lack a loss", "[scaler]") {
   for (std::size_t i = 0; i < 6; ++i) CHECK(lacking.first[i] == Approx(added.first[i]).epsilon(1e-6));
 }
 
-TEST_CASE("what micro-batches found survives a save between them", "[scaler]") {
+TEST_CASE("overflows found in micro-batches survive a save between them", "[scaler]") {
   optim::ScalerOptions plain = optim::ScalerOptions::dynamic(), per_loss = halving(256.0);
   plain.interval = per_loss.interval = 2;
   per_loss.scope = optim::ScalerScope::loss;
@@ -271,7 +271,7 @@ TEST_CASE("what micro-batches found survives a save between them", "[scaler]") {
   }
 }
 
-TEST_CASE("what was found by unscale skips the step, whatever becomes of the gradient", "[scaler]") {
+TEST_CASE("an overflow found by unscale skips the step, even if the gradient changes later", "[scaler]") {
   const auto toy = weight_and_bias();
   optim::Sgd sgd(toy->parameters(), {.lr = 0.1});
   optim::Step step(*toy, {&sgd}, {.scaler = halving(64.0)});

@@ -116,7 +116,7 @@ TEST_CASE("a step of shards without any sample has gradients of zero", "[shards]
   CHECK(values_of(running.live) == Values{8.0f});
 }
 
-TEST_CASE("what is not finite in one shard skips the step of all", "[shards]") {
+TEST_CASE("a non-finite value in one shard skips the step of all", "[shards]") {
   const auto toy = weight_and_bias();
   const nn::Statistic& running = toy->add_running("mean", {8.0f});
   std::int64_t& count = toy->add_count("batches");

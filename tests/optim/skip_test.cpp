@@ -141,7 +141,7 @@ TEST_CASE("a running statistic takes no value that is not finite, even of a step
   CHECK(values_of(running.live) == Values{2.0f, 3.0f, 5.0f});
 }
 
-TEST_CASE("without skipping a bad gradient is applied where it is", "[optim]") {
+TEST_CASE("a non-finite gradient is applied if skipping is off", "[optim]") {
   const auto toy = weight_and_bias();
   optim::Sgd sgd(toy->parameters(), {.lr = 0.1});
   optim::Step step(*toy, {&sgd}, {.skip_non_finite = false});

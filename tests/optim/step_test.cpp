@@ -106,7 +106,7 @@ TEST_CASE("results do not depend on the number of threads", "[optim]") {
   }
 }
 
-TEST_CASE("after the first step nothing is requested from the system", "[optim]") {
+TEST_CASE("later steps request no memory from the system", "[optim]") {
   const auto toy = weight_and_bias();
   toy->add_running("mean", {1.0f});
   optim::Adam adam(toy->parameters());

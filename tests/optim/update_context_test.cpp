@@ -186,7 +186,7 @@ TEST_CASE("a step that overflows leaves weights and declared state as they were"
 }
 
 // As a GPU does, which calls `update` in a skipped step too.
-TEST_CASE("what an update sets is kept only where the device applies the step", "[update_context]") {
+TEST_CASE("values set by an update are kept only if the device applies the step", "[update_context]") {
   for (const bool skip : {true, false}) {
     const auto toy = weight_and_bias();
     const SignByRow optimizer(toy->parameters());
@@ -279,7 +279,7 @@ TEST_CASE("16-bit storage rounds what an update sets", "[update_context]") {
     }
 }
 
-TEST_CASE("what Muon leaves to AdamW has AdamW's bits", "[update_context]") {
+TEST_CASE("parameters that Muon leaves to AdamW have AdamW's bits", "[update_context]") {
   struct Reader : nn::Module {
     Reader() {
       const RandomScope random(3, 0, 0);

@@ -377,7 +377,7 @@ TEST_CASE("parts lie beside each other, and are cut where rules allow it", "[upd
     }
 }
 
-TEST_CASE("what an update in parts cannot do is refused", "[update_parts]") {
+TEST_CASE("invalid divided updates are refused", "[update_parts]") {
   const auto toy = several_parameters();
   optim::Adam adam(toy->parameters(), {.lr = 0.1});
   CHECK(message_of([&] { optim::Step(*toy, {&adam}, {.update_parts = 2, .own_part = 2}); }) ==

@@ -125,7 +125,7 @@ TEST_CASE("a sum waits for the rank that has not begun it, and for no other", "[
   CHECK(large_there == large);
 }
 
-TEST_CASE("no rank's NaN is lost in shared memory", "[parallel]") {
+TEST_CASE("a NaN of any rank survives sums in shared memory", "[parallel]") {
   std::vector<std::vector<float>> data(3, std::vector<float>(5000, 1));
   data[1][4711] = std::numeric_limits<float>::quiet_NaN();
   by_threads(3, [&](HostSums& sums, int rank) {

@@ -42,7 +42,7 @@ class Environment {
 
 }  // namespace
 
-TEST_CASE("without mpirun a process is alone", "[parallel]") {
+TEST_CASE("a process without mpirun is a single rank", "[parallel]") {
   const Environment environment(Variables{});
   CHECK_FALSE(launch_from_environment());
   CHECK(open_communicator()->description() == "one process");
@@ -70,7 +70,7 @@ TEST_CASE("a single rank opens no MPI", "[parallel]") {
   CHECK(open_communicator()->size() == 1);
 }
 
-TEST_CASE("what mpirun would not say is refused", "[parallel]") {
+TEST_CASE("invalid variables of mpirun are refused", "[parallel]") {
   for (const auto& [size, rank] : {std::pair("0", "0"), std::pair("two", "0"), std::pair("2", "2"),
                                    std::pair("2", "-1"), std::pair("2", ""), std::pair("99999999999", "0")}) {
     const Environment environment(Variables{{"OMPI_COMM_WORLD_SIZE", size}, {"OMPI_COMM_WORLD_RANK", rank}});

@@ -52,7 +52,7 @@ TEST_CASE("one process has what it gave", "[parallel]") {
   CHECK(alone.all_gather_bytes({}, kDeadline) == std::vector<std::vector<std::byte>>{{}});
 }
 
-TEST_CASE("what is begun by one process has ended", "[parallel]") {
+TEST_CASE("a collective of a single process ends at once", "[parallel]") {
   OneProcess alone;
   std::vector<double> values{1};
   Pending pending = alone.start_all_reduce(values, Reduction::sum);

@@ -60,7 +60,7 @@ TEST_CASE("an exchange is used again, for vectors of any length", "[exchange]") 
   }
 }
 
-TEST_CASE("what was added before a step is dropped counts no more", "[exchange]") {
+TEST_CASE("gradients added before a dropped step are discarded", "[exchange]") {
   OneProcess alone;
   for (const bool reproducible : {false, true}) {
     const auto shards = exchange(alone, 2, reproducible);

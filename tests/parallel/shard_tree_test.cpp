@@ -61,7 +61,7 @@ TEST_CASE("shards that arrive in order make the tree", "[parallel]") {
   for (int shards = 1; shards <= 70; ++shards) CHECK(arrived(shards, 0, shards) == written(0, shards));
 }
 
-TEST_CASE("only children of one node have a parent", "[parallel]") {
+TEST_CASE("a parent joins children of one node", "[parallel]") {
   CHECK(parent_of(8, {0, 2}, {2, 2}) == ShardNode{0, 4});
   CHECK(parent_of(7, {4, 2}, {6, 1}) == ShardNode{4, 3});
   CHECK(parent_of(7, {0, 4}, {4, 3}) == ShardNode{0, 7});
@@ -85,7 +85,7 @@ TEST_CASE("the largest nodes of a block", "[parallel]") {
   CHECK(largest_nodes(1, 0, 1) == Nodes{{0, 1}});
 }
 
-TEST_CASE("what a block adds up as shards arrive are its largest nodes", "[parallel]") {
+TEST_CASE("a block sums arriving shards into its largest nodes", "[parallel]") {
   for (int shards = 1; shards <= 33; ++shards)
     for (int first = 0; first <= shards; ++first)
       for (int last = first; last <= shards; ++last) {

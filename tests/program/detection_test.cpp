@@ -392,7 +392,7 @@ TEST_CASE("results are written whatever images and classes are called", "[progra
              Contains("the test split has no AP") && Contains("it has loss"));
 }
 
-TEST_CASE("what no detector can be trained with is refused in one line", "[program][detection]") {
+TEST_CASE("errors of a detector's configuration are one line", "[program][detection]") {
   const Detection task;
   CHECK_THAT(task.refused_to_train({"model=resnet8"}), Contains("is no detector"));
   CHECK_THAT(task.refused_to_train({"model={\"name\": \"ssd_small\", \"num_classes\": 10}"}),

@@ -324,7 +324,7 @@ TEST_CASE("every command takes a GAN", "[program][gan]") {
   CHECK_THAT(read_text(gan / "compared/compare.json"), Contains("\"metric\": \"fd_lenet\""));
 }
 
-TEST_CASE("what a GAN cannot be trained with is said in a line", "[program][gan]") {
+TEST_CASE("errors of a GAN's configuration are one line", "[program][gan]") {
   const Gan gan;
   const auto refused = [&](const std::string& change) { return gan.refused_to_train({change}); };
   // Phases and their optimizers.

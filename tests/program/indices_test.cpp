@@ -110,7 +110,7 @@ TEST_CASE("indices take part in mixed precision and in accumulation", "[program]
   CHECK(end_of(directory / "run")["metrics"]["accuracy"] > 0.97);
 }
 
-TEST_CASE("what does not fit indices says so", "[program]") {
+TEST_CASE("transforms of images refuse indices", "[program]") {
   const TemporaryDirectory directory;
   write_data(directory);
   directory.write("words.json", kConfig);

@@ -221,7 +221,7 @@ TEST_CASE("every command takes a language model", "[program][language]") {
   CHECK_THAT(read_text(language / "run/report.html"), Contains("perplexity"));
 }
 
-TEST_CASE("what is wrong with a language model or its text is said before training", "[program][language]") {
+TEST_CASE("errors of a language model or its text come before training", "[program][language]") {
   const Language language;
   CHECK_THAT(language.refused_to_train({"data.train=missing.txt"}), Contains("missing.txt"));
   language.write("empty.txt", "");

@@ -104,7 +104,7 @@ TEST_CASE("validate and summary say what a model takes without taking it", "[pro
              Contains("28147625") && Contains("the model does not fit in this machine's memory"));
 }
 
-TEST_CASE("no more threads compute than there are CPUs to use", "[program]") {
+TEST_CASE("threads are limited to the usable CPUs", "[program]") {
   const TemporaryDirectory directory;
   const int usable = cpu::usable_cpus();
   const std::vector<std::string> train = {"train", "digits_mlp", "epochs=1", "data.train_size=64",

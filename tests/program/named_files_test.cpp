@@ -123,7 +123,7 @@ TEST_CASE("a failure names the newest checkpoint only where there is one", "[pro
              Contains("\nThe run has saved nothing yet, and starts again with: tandem train run\n"));
 }
 
-TEST_CASE("no terminal obeys a path or a key", "[program]") {
+TEST_CASE("paths and keys are escaped on a terminal", "[program]") {
   const TemporaryDirectory directory;
   const auto clean = [](const std::string& text) {
     return valid_utf8(text) == text && text.find("\u009b") == std::string::npos &&

@@ -232,7 +232,7 @@ TEST_CASE("pictures of evaluations are kept, shown in the report and in TensorBo
   CHECK(tiny.events("parts", "picture").size() == 3);
 }
 
-TEST_CASE("what phases cannot be trained with is said in a line", "[program][phases]") {
+TEST_CASE("errors of phases are one line", "[program][phases]") {
   const Tiny tiny("pair");
   const auto refused = [&](const std::string& change) { return tiny.refused_to_train({change}); };
   CHECK_THAT(refused(R"(optimizers={"secnod": "adam"})"),

@@ -158,7 +158,7 @@ TEST_CASE("steps that are skipped without end stop the run, with the cause", "[p
   CHECK(events_of(directory / "diverged", "overflow").size() == 1);
 }
 
-TEST_CASE("without masters weights stay on the grid of their type", "[program]") {
+TEST_CASE("weights without masters stay on the grid of their type", "[program]") {
   const TemporaryDirectory directory;
   for (const char* rounding : {"nearest", "stochastic"}) {
     const std::string precision = fmt::format(R"({{"level":"O3","dtype":"bf16","rounding":"{}"}})", rounding);
@@ -174,7 +174,7 @@ TEST_CASE("without masters weights stay on the grid of their type", "[program]")
   }
 }
 
-TEST_CASE("what mixed precision cannot do is refused with the reason", "[program]") {
+TEST_CASE("unsupported mixed precision is refused with the reason", "[program]") {
   const TemporaryDirectory directory;
   const auto refused = [&](const std::string& precision, const std::string& reason) {
     const Outcome outcome = train(directory, "run", precision);

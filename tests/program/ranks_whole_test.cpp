@@ -286,7 +286,7 @@ TEST_CASE("a run whose update ranks divide goes on with any number of them, divi
   CHECK(same_end(whole, directory / "parts"));
 }
 
-TEST_CASE("what ranks cannot do as a whole is refused in a line", "[program][ranks][norm][parts]") {
+TEST_CASE("errors of joint work of ranks are one line", "[program][ranks][norm][parts]") {
   if (has_no_ranks()) return;
   const TemporaryDirectory directory;
   const auto told = [&](int ranks, const Arguments& arguments) {

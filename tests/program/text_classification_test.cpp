@@ -140,7 +140,7 @@ TEST_CASE("every command takes a classifier of texts", "[program][text]") {
   CHECK_THAT(read_text(texts / "run/report.html"), Contains("accuracy"));
 }
 
-TEST_CASE("what is wrong with labelled lines is said before training", "[program][text]") {
+TEST_CASE("errors of labelled lines come before training", "[program][text]") {
   const Texts texts;
   CHECK_THAT(texts.refused_to_train({"data.train=missing.tsv"}), Contains("missing.tsv"));
   texts.write("wrong.tsv", "music\tchoir\ncooking salt\n");

@@ -152,7 +152,7 @@ TEST_CASE("every command takes a translator", "[program][translation]") {
   CHECK_THAT(read_text(pairs / "run/report.html"), Contains("bleu"));
 }
 
-TEST_CASE("what is wrong with pairs is said before training", "[program][translation]") {
+TEST_CASE("errors of pairs come before training", "[program][translation]") {
   const Pairs pairs;
   CHECK_THAT(pairs.refused_to_train({R"(data.train={"table": "missing.tsv"})"}), Contains("missing.tsv"));
   pairs.write("wrong.tsv", "1\tone\n2\n");

@@ -140,7 +140,7 @@ TEST_CASE("damaged lines are left out and named", "[report]") {
   CHECK_NOTHROW(page({damaged}));
 }
 
-TEST_CASE("what is no run is refused with the reason", "[report]") {
+TEST_CASE("a folder that is no run is refused with the reason", "[report]") {
   const TemporaryDirectory directory;
   const std::string path = directory.path().string();
   CHECK_THAT(user_error_of([&] { runs::read_run(path + "/none"); }), Contains("none: no such run directory"));

@@ -29,7 +29,7 @@ TEST_CASE("a checkpoint is written where there is no room for a thread to do it"
   CHECK(testing::read_text(run.checkpoints() / "best") == "step-0\n");
 }
 
-TEST_CASE("where a run stands is written anew beside the tensors that stay", "[checkpoint]") {
+TEST_CASE("a run's progress is rewritten beside unchanged tensors", "[checkpoint]") {
   const testing::TemporaryDirectory directory;
   const auto run = runs::RunDirectory::create((directory.path() / "run").string(), "run", "{}");
   nn::Linear model(3, 2);

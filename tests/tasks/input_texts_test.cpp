@@ -32,7 +32,7 @@ TEST_CASE("inputs are texts, files of texts, or standard input", "[tasks][text]"
   CHECK_THAT(user_error_of([&] { with_input("", {"-"}); }), Contains("standard input") && Contains("empty"));
 }
 
-TEST_CASE("what looks like a path where there is no file is no text", "[tasks][text]") {
+TEST_CASE("a text that looks like a missing path is refused", "[tasks][text]") {
   const testing::TemporaryDirectory folder;
   const std::string beside = (folder / "reviews").string();
   for (const std::string& path : {std::string("missing.txt"), std::string("data.csv"), std::string("./more"),

@@ -97,7 +97,7 @@ TEST_CASE("pieces of a stream give the loss of the whole", "[tasks][language]") 
   CHECK(carry.fields().size() == 2);
 }
 
-TEST_CASE("what pads a batch of streams leaves no trace in their state", "[tasks][language]") {
+TEST_CASE("padding of streams does not change their state", "[tasks][language]") {
   Trial trial({"data.random_steps=true"});
   const auto source = trial.task().training_source({});
   datasets::Loader loader(source, {});

@@ -48,7 +48,7 @@ std::vector<float> row_of(const Tensor& logits, Index row) {
 
 }  // namespace
 
-TEST_CASE("what pads a text takes no part in its scores", "[tasks][text]") {
+TEST_CASE("padding does not change the scores of a text", "[tasks][text]") {
   for (const char* pooling : {"mean", "last"}) {
     INFO(pooling);
     Trial trial({std::string("model.pooling=") + pooling, "model.num_layers=2"});

@@ -297,7 +297,7 @@ TEST_CASE("the pronunciations of a dictionary are described without it", "[tasks
   CHECK_THROWS_AS(data->pairs("train"), InternalError);
 }
 
-TEST_CASE("what is made up for a translator has its fields", "[tasks][translation]") {
+TEST_CASE("synthetic batches of a translator have its fields", "[tasks][translation]") {
   Trial trial;
   const datasets::Batch batch = trial.task().synthetic_batch(3, 5, {});
   CHECK(batch["source"].shape() == Shape{8, 3});

@@ -110,7 +110,7 @@ TEST_CASE("a footprint takes no memory", "[footprint]") {
   CHECK_THAT(footprint.largest, Contains("[16777216,16777216]"));
 }
 
-TEST_CASE("what cannot fit is refused with advice that helps", "[footprint]") {
+TEST_CASE("models that do not fit are refused with helpful advice", "[footprint]") {
   const auto refusal = [](const std::vector<std::string>& overrides, std::size_t memory) {
     const config::Loaded loaded = config::load("resnet20_synthetic", overrides);
     const train::Footprint footprint = footprint_of(loaded);

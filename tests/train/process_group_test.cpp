@@ -123,7 +123,7 @@ TEST_CASE("ranks divide an update where that is asked for", "[ranks]") {
   CHECK(train::ProcessGroup(nullptr, config, 128).update_parts() == 1);
 }
 
-TEST_CASE("what a whole batch carries is divided among own shards", "[ranks]") {
+TEST_CASE("the carried state of a batch is divided among its shards", "[ranks]") {
   tasks::CarriedState whole;
   whole.set("h", test::floats({0, 1, 2, 3, 4, 5, 6}, {1, 7, 1}));
   OneOfMany last(2, 3);

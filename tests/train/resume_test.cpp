@@ -8,7 +8,7 @@ using namespace tandem;
 using Catch::Contains;
 using testing::user_error_of;
 
-TEST_CASE("what may change in a run that goes on", "[resume]") {
+TEST_CASE("keys that may change in a resumed run", "[resume]") {
   const auto json = [](const char* text) { return config::Json::parse(text); };
   const config::Json saved = json(
       R"({"epochs": 3, "optimizer": {"name": "sgd", "lr": 0.1}, "model": {"hidden": [32, 16]},

@@ -77,7 +77,7 @@ void make_old(const std::filesystem::path& path) {
 
 }  // namespace
 
-TEST_CASE("nothing is written over what a run is made of", "[run]") {
+TEST_CASE("the files of a run are never overwritten", "[run]") {
   const TemporaryDirectory directory;
   const auto run = runs::RunDirectory::create((directory.path() / "run").string(), "a", "{}\n");
   std::filesystem::create_directory_symlink(run.path(), directory.path() / "link");
@@ -99,7 +99,7 @@ TEST_CASE("nothing is written over what a run is made of", "[run]") {
   CHECK(refused(directory.path() / "config.json").empty());
 }
 
-TEST_CASE("what a process left half made goes when it is gone", "[run]") {
+TEST_CASE("incomplete files of a dead process are removed", "[run]") {
   const TemporaryDirectory directory;
   const pid_t gone = ended_process();
   const auto left = [&](const std::string& name, pid_t process, const std::vector<std::string>& files) {
@@ -124,7 +124,7 @@ TEST_CASE("what a process left half made goes when it is gone", "[run]") {
   CHECK(std::filesystem::exists(directory.path() / "runs/my.tmp-folder/config.json"));
 }
 
-TEST_CASE("what a process left of writing a file goes with the next writing", "[run]") {
+TEST_CASE("leftovers of an interrupted write are removed by the next", "[run]") {
   const TemporaryDirectory directory;
   const pid_t gone = ended_process();
   const auto left = [&](const std::string& name, pid_t process) {
@@ -167,7 +167,7 @@ TEST_CASE("a log holds lines of text, whatever they are told", "[run]") {
   std::fclose(file);
 }
 
-TEST_CASE("nothing is appended to what is no file", "[run]") {
+TEST_CASE("appending to a path that is no file fails", "[run]") {
   const TemporaryDirectory directory;
   const std::string fifo = directory.path() / "fifo";
   REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
@@ -279,7 +279,7 @@ TEST_CASE("the line of an epoch has the best figure first and fits the terminal"
   CHECK(train::fitted(line, 4) == "epoc");
 }
 
-TEST_CASE("what progress draws on a terminal never takes two rows", "[run]") {
+TEST_CASE("progress on a terminal never takes two rows", "[run]") {
   const auto rows = [](const char* columns) {
     ::setenv("COLUMNS", columns, 1);
     std::FILE* file = std::tmpfile();

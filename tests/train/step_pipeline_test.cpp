@@ -158,7 +158,7 @@ struct Row {
 
 // b: backward of phase.micro-batch; a: apply; d: discard; ?: diagnosis; t: told, phase.attempted, "-" where
 // it was skipped.
-TEST_CASE("what is done of steps, and when, by where they overflow", "[step_pipeline]") {
+TEST_CASE("work and order of steps, by the place of an overflow", "[step_pipeline]") {
   const std::vector<Row> rows{
       {"nothing overflows", kRetry, {}, 1, false, "b0.1 a0 t0.1 b0.2 a0 t0.2 b0.3 a0 t0.3"},
       {"nothing overflows, late reports: told one step late",
@@ -315,7 +315,7 @@ TEST_CASE("a loss that is no number is not retried", "[step_pipeline]") {
   CHECK(device.noted == "b0.1 a0 b0.2 a0 t0.1 b0.3 d0 ?0.2 b0.3 a0 t0.2- t0.3");
 }
 
-TEST_CASE("what is carried from batch to batch is each shard's and phase's own", "[step_pipeline]") {
+TEST_CASE("carried state belongs to one shard and phase", "[step_pipeline]") {
   FakeDevice device(2);
   train::StepPipeline pipeline = pipeline_of(device, kFp32);
   run(device, pipeline, 2);

@@ -49,7 +49,7 @@ struct Setup {
 
 }  // namespace
 
-TEST_CASE("after the first step nothing is requested from the system", "[step]") {
+TEST_CASE("later steps request no memory from the system", "[step]") {
   const bool guards = guard::turn(false);  // which take room of their own
   Setup setup({"data.batch_size=16", "ema={}", "clip_norm=1"});
   setup.run();

@@ -276,7 +276,7 @@ TEST_CASE("planning what was planned changes nothing", "[plan][cut]") {
   }
 }
 
-TEST_CASE("what nobody multiplies is not rounded early", "[plan][cut]") {
+TEST_CASE("tensors without a product are not rounded early", "[plan][cut]") {
   GraphMaker g;
   g.op("n", "layer_norm", CastRule::fp32, {}).results[0] = {.storage_ns = 10};
   CHECK(cut(g.graph) == full_precision(g.graph));

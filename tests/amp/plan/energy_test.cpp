@@ -161,7 +161,7 @@ TEST_CASE("the least energy, and of several minima what is common to all", "[pla
   CHECK(impossible < 600);
 }
 
-TEST_CASE("how variables are numbered does not matter", "[plan][cut]") {
+TEST_CASE("the numbering of variables does not matter", "[plan][cut]") {
   Dice dice(2);
   for (int trial = 0; trial < 300; ++trial) {
     const Terms terms = random_terms(dice);
@@ -204,7 +204,7 @@ TEST_CASE("equal costs are f32", "[plan][cut]") {
   CHECK(minimum(energy)->labels == Labels{false, true});
 }
 
-TEST_CASE("what is fixed may contradict itself", "[plan][cut]") {
+TEST_CASE("fixed variables may contradict each other", "[plan][cut]") {
   Energy energy(3);
   energy.fix(0, true);
   energy.fix(2, false);

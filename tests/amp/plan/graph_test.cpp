@@ -55,7 +55,7 @@ TEST_CASE("products, views and everybody else read a result", "[plan]") {
   CHECK(readers[1][0].products == Ops{g.at("p"), g.at("q")});
 }
 
-TEST_CASE("only products read an op when they do through views as well", "[plan]") {
+TEST_CASE("consumers of a view count as consumers of its root", "[plan]") {
   GraphMaker g = with_view();
   CHECK(only_products(g.graph, readers_of(g.graph), 0) == Ops{2, 3});
   CHECK(only_products(g.graph, readers_of(g.graph), 1).empty());  // a view is no op of its own
@@ -86,7 +86,7 @@ TEST_CASE("neighbours are joined by data", "[plan]") {
   CHECK(neighbours.before[3] == Ops{1});
 }
 
-TEST_CASE("what may be lowered", "[plan]") {
+TEST_CASE("ops that may be lowered", "[plan]") {
   Op op{.key = {"a", "tanh"}, .rule = CastRule::neutral};
   CHECK(may_lower(op));
   Op other = op;
@@ -110,7 +110,7 @@ TEST_CASE("what may be lowered", "[plan]") {
   CHECK_FALSE(may_lower(other));
 }
 
-TEST_CASE("what is no graph is refused", "[plan]") {
+TEST_CASE("invalid graphs are refused", "[plan]") {
   const auto broken = [](const std::function<void(GraphMaker&)>& change) {
     GraphMaker g = with_view();
     change(g);
@@ -142,7 +142,7 @@ TEST_CASE("what is no graph is refused", "[plan]") {
               "ops 0 and 4 of 4 are tied");
 }
 
-TEST_CASE("what is no assignment is refused", "[plan]") {
+TEST_CASE("invalid assignments are refused", "[plan]") {
   const GraphMaker g = with_view();
   CHECK_FAILS(InternalError, check(g.graph, Assignment(3)), "an assignment of 3 ops for a graph of 4");
   Assignment assignment(4);

@@ -126,7 +126,7 @@ TEST_CASE("a plan gives back its assignment", "[plan][file]") {
               "flat reshape is a view of h linear and has another type");
 }
 
-TEST_CASE("what is no plan is refused with its place", "[plan][file]") {
+TEST_CASE("invalid plans are refused with their place", "[plan][file]") {
   CHECK_FAILS(UserError, parse_plan("", "plan.json"), "[plan.json] the plan is not JSON");
   CHECK_FAILS(UserError, parse_plan("[]", "plan.json"), "[plan.json] a plan must be an object, is []");
   CHECK_FAILS(UserError, parse_plan("{}", "plan.json"),
@@ -288,7 +288,7 @@ TEST_CASE("digests tell models and shapes apart", "[plan][file]") {
   CHECK(shapes_digest(g.graph) == shapes_digest(other.graph));
 }
 
-TEST_CASE("how two plans differ", "[plan][file]") {
+TEST_CASE("differences of two plans", "[plan][file]") {
   const PrecisionPlan first = block_plan();
   CHECK(differences(first, first).empty());
   PrecisionPlan second = first;
@@ -321,7 +321,7 @@ TEST_CASE("how two plans differ", "[plan][file]") {
         "loss scale: none → 2^13 (window 2^9 to 2^15)");
 }
 
-TEST_CASE("how plans of several phases differ", "[plan][file]") {
+TEST_CASE("differences of plans of several phases", "[plan][file]") {
   const PhasePlans first = two_phases();
   CHECK(differences(first, first).empty());
   PhasePlans second = first;

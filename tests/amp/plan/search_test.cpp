@@ -128,14 +128,14 @@ TEST_CASE("the search takes about 2k log2(n/k) runs", "[plan][search]") {
   CHECK(mean_runs(1024, 4) == Approx(66).margin(4));
 }
 
-TEST_CASE("of odd numbers the smaller half comes first", "[plan][search]") {
+TEST_CASE("the smaller half of an odd number comes first", "[plan][search]") {
   Planted oracle({2});
   const Search found = search(up_to(3), oracle);
   CHECK(found.trials ==
         std::vector<Trial>{{0, 3, false}, {1, 2, false}, {0, 1, true}, {1, 1, true}, {2, 1, false}});
 }
 
-TEST_CASE("what fails on fresh batches goes, the greatest share first", "[plan][search]") {
+TEST_CASE("ops that fail on fresh batches are raised, the greatest share first", "[plan][search]") {
   Planted oracle({0}, {2, 5});
   const Search found = search(up_to(7), oracle);
   CHECK(found.bad == Ops{0});
@@ -144,7 +144,7 @@ TEST_CASE("what fails on fresh batches goes, the greatest share first", "[plan][
   CHECK(found.verifications == 3);
 }
 
-TEST_CASE("what cannot be verified ends in f32", "[plan][search]") {
+TEST_CASE("unverifiable plans end in f32", "[plan][search]") {
   // Pairs that are harmless alone: the error of a set is no sum, and halves say nothing of the whole.
   class Pairs : public Planted {
    public:
@@ -158,7 +158,7 @@ TEST_CASE("what cannot be verified ends in f32", "[plan][search]") {
   CHECK(found.dropped == Ops{0, 1, 2, 3, 4, 5});  // equal shares: in order
 }
 
-TEST_CASE("nothing to search needs no run", "[plan][search]") {
+TEST_CASE("an empty search needs no run", "[plan][search]") {
   Planted oracle({});
   const Search found = search({}, oracle);
   CHECK(found.trials.empty());

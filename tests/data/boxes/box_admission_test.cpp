@@ -70,7 +70,7 @@ TEST_CASE("a box within its image is taken as it is", "[boxes]") {
   CHECK(notes_of(trial.tallies).empty());
 }
 
-TEST_CASE("what the file says of a size makes the area", "[boxes]") {
+TEST_CASE("the area uses the file's width and height", "[boxes]") {
   Trial trial;
   trial.admit({.object = {.box = {0.1, 0.1, 0.1 + 32.0, 0.1 + 32.0}, .label = 1}, .width = 32, .height = 32});
   REQUIRE(trial.image.objects.size() == 1);

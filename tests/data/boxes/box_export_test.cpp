@@ -154,7 +154,7 @@ TEST_CASE("an annotation of VOC by its text", "[boxes]") {
         "\t\t</bndbox>\n\t</object>\n</annotation>\n");
 }
 
-TEST_CASE("what VOC's files cannot be called is refused before any is written", "[boxes]") {
+TEST_CASE("names invalid in VOC's files are refused before any is written", "[boxes]") {
   const TempFolder folder;
   const auto refused = [&](const auto& change, const std::string& part) {
     BoxCorpus corpus = corpus_below("images");

@@ -253,7 +253,7 @@ TEST_CASE("keys of a configuration, which differ by set", "[boxes]") {
   CHECK_FAILS(UserError, bound({{"name", "voc"}, {"train", 7}}), "train");
 }
 
-TEST_CASE("what is wrong with a set as a whole is said of the key or the path", "[boxes]") {
+TEST_CASE("errors of a whole set name the key or the path", "[boxes]") {
   const CocoSet crowds(coco_annotation(2, "[0,0,50,50]", ", \"iscrowd\": 1"), "");
   CHECK_FAILS(UserError, crowds.open(), "train.json] has no box to learn from");
   const CocoSet set(coco_annotation(1, "[0,0,50,50]"), "");

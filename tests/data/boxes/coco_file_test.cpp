@@ -70,7 +70,7 @@ TEST_CASE("sections stand in any order, among others; ids may be written as numb
   CHECK(read.images.empty());
 }
 
-TEST_CASE("what is wrong with an item is said, with its place and value", "[boxes]") {
+TEST_CASE("errors of an item name its place and value", "[boxes]") {
   const JsonFile file;
   const auto fails = [&](const std::string& annotation, const std::string& part) {
     CHECK_FAILS(UserError, file.with(coco_annotation(8, "[1,2,3,4]") + "," + annotation),
@@ -111,7 +111,7 @@ TEST_CASE("what is wrong with an item is said, with its place and value", "[boxe
         " (id 1) is of 100000x100000 pixels");
 }
 
-TEST_CASE("what is no file of instances is refused", "[boxes]") {
+TEST_CASE("files other than instances are refused", "[boxes]") {
   const JsonFile file;
   const auto fails = [&](const std::string& text, const std::string& part) {
     CHECK_FAILS(UserError, file.read(text), "i.json] " + part);
@@ -137,8 +137,7 @@ TEST_CASE("what is no file of instances is refused", "[boxes]") {
   CHECK_FAILS(UserError, datasets::read_coco_file("no/such.json"), "there is no such file");
 }
 
-TEST_CASE("of a file no more is read at once than a chunk, and no text may be longer than the bound",
-          "[boxes]") {
+TEST_CASE("reads are limited to a chunk, texts to the bound", "[boxes]") {
   const JsonFile file;
   const std::size_t chunk = BoundedInput::kChunk;
   std::string numbers = "1";

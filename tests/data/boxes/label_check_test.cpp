@@ -60,7 +60,7 @@ TEST_CASE("outputs are the classes and the background", "[boxes]") {
         std::string::npos);
 }
 
-TEST_CASE("nothing is said of a corpus without a flaw", "[boxes]") { CHECK(label_warnings(sound()).empty()); }
+TEST_CASE("a corpus without a flaw has no warnings", "[boxes]") { CHECK(label_warnings(sound()).empty()); }
 
 TEST_CASE("classes that are called as the background is, or alike", "[boxes]") {
   for (const char* name : {"background", "__background__", "_background_", "Background", "BG"}) {

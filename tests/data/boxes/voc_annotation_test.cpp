@@ -47,7 +47,7 @@ TEST_CASE("objects right below the annotation, with parts and actions of their o
   CHECK(with("").objects.empty());
 }
 
-TEST_CASE("what is wrong with an annotation is said, with file, object and value", "[boxes]") {
+TEST_CASE("errors of an annotation name file, object and value", "[boxes]") {
   CHECK_FAILS(UserError, parse("<annotation>\n<size>\n</annotation>"), "[a.xml:3] is no XML: ");
   CHECK_FAILS(UserError, parse(""), "[a.xml:1] is no XML: ");
   CHECK_FAILS(UserError, parse("<html></html>"), "[a.xml] is no VOC annotation: it begins with <html>");

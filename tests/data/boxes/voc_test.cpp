@@ -88,7 +88,7 @@ TEST_CASE("a list of one class has the images that the class is in", "[boxes]") 
   CHECK(corpus.tallies.unlisted.count == 1);
 }
 
-TEST_CASE("without lists, all that is annotated; without years, the folder itself", "[boxes]") {
+TEST_CASE("all annotated images without lists; the folder itself without years", "[boxes]") {
   const Devkit kit;
   CHECK(names(kit.read({"VOC2007"})) == "000005;000007;000009;");
   const std::filesystem::path year = kit.folder / "VOC2007";
@@ -141,7 +141,7 @@ TEST_CASE("the file of an image may be a PNG", "[boxes]") {
         (kit.folder / "VOC2012/JPEGImages/2008_1.PNG").string());
 }
 
-TEST_CASE("what is wrong with lists is said, with the line", "[boxes]") {
+TEST_CASE("errors of lists name the line", "[boxes]") {
   const Devkit kit;
   const auto read = [&](const std::string& text) {
     kit.list("VOC2007", "x", text);

@@ -53,7 +53,7 @@ TEST_CASE("pronunciations of a word stand together, without syllables and stress
   CHECK(texts.train.front().source == "w0");
 }
 
-TEST_CASE("what is no entry of a dictionary is refused with its line", "[pairs]") {
+TEST_CASE("invalid dictionary entries are refused with their line", "[pairs]") {
   for (const char* line :
        {"word", "(\"\" nil (((w) 1)))", "(\"w nil (((w) 1)))", "(\"w\" (((w) 1)))", "(\"w\" nil ())",
         "(\"w\" nil (((w) 1))", "(\"w\" nil (((w) 1))))", "(\"w\" nil (((w))))", "(\"w\" nil ((() 1)))",

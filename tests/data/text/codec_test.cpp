@@ -135,7 +135,7 @@ TEST_CASE("codecs that are only described have sizes and marks, and do nothing",
   CHECK_FAILS(InternalError, words->decode(Ids{2}), "is a description");
 }
 
-TEST_CASE("what is wrong with a codec is said", "[codec]") {
+TEST_CASE("errors of codecs", "[codec]") {
   const std::vector<std::string> few{"a b", "b a"};
   CHECK_FAILS(UserError, learn("unigram", {{"size", 100}}, few), "train.txt] no 100 pieces of kind unigram");
   CHECK_FAILS(UserError, learn("bpe", {{"size", 100}}, few), "Vocabulary size");

@@ -83,7 +83,7 @@ TEST_CASE("a text is read up to its last word that counts", "[text]") {
   CHECK(corpus.words == 6);
 }
 
-TEST_CASE("what is wrong with labelled lines is said with file and line", "[text]") {
+TEST_CASE("errors of labelled lines name file and line", "[text]") {
   CHECK_THAT(wrong_training("pets\ta cat\nno tab here\n"), Contains("train.tsv:2") && Contains("has no tab"));
   CHECK_THAT(wrong_training("a cat\npets\ta cat\n"), Contains("train.tsv:1") && Contains("has no tab"));
   CHECK_THAT(wrong_training("pets\ta\tcat\n"),

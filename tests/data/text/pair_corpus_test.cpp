@@ -88,7 +88,7 @@ TEST_CASE("long and empty pairs are left out of training, and kept for evaluatio
   CHECK(corpus.test.target(2).empty());
 }
 
-TEST_CASE("what leaves nothing to learn is refused", "[pairs]") {
+TEST_CASE("splits without training data are refused", "[pairs]") {
   PairTexts none = small();
   none.train.clear();
   CHECK_FAILS(UserError, datasets::make_pair_corpus(none, two()), "here] has no training pair");

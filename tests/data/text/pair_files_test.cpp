@@ -80,7 +80,7 @@ TEST_CASE("from a configuration: a path is a table", "[pairs]") {
   CHECK(corpus.test.references == std::vector<std::vector<std::string>>{{"2"}});
 }
 
-TEST_CASE("what is wrong with files of pairs is said, with file and line", "[pairs]") {
+TEST_CASE("errors of pair files name file and line", "[pairs]") {
   const TempFolder folder;
   const auto table = [&](const std::string& text) {
     return read({.table = write(folder, "t.tsv", text)}, 9);

@@ -59,7 +59,7 @@ TEST_CASE("bytes that are no UTF-8 count as U+FFFD", "[text]") {
   CHECK(datasets::tokenizers().make("words", {})->encode(broken) == Pieces{"a", "z"});
 }
 
-TEST_CASE("what is no UTF-8 is told with its place", "[text]") {
+TEST_CASE("invalid UTF-8 is refused with its place", "[text]") {
   CHECK_NOTHROW(datasets::require_utf8("caf\xc3\xa9", "menu:1"));
   CHECK_NOTHROW(datasets::require_utf8("", "menu:1"));
   CHECK_FAILS(UserError, datasets::require_utf8("caf\xe9 ol", "menu:7"),

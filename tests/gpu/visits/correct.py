@@ -1,5 +1,4 @@
-"""Stage 1: whether the kernels are right on this card. Every case is a process of its own, for a fault of a device stays with
-the process that met it."""
+"""Stage 1: correctness of the kernels on this card. Each case is a process, because a device fault affects only its process."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""The machine that is visited: its GPU and libraries, and where what was built for it lies."""
+"""The visited machine: its GPU, libraries, and build folders."""
 
 import importlib.util
 import json

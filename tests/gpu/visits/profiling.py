@@ -1,5 +1,5 @@
-"""Stage 3: where the time goes - op by op by events, kernel by kernel within recordings by CUPTI, PyTorch's kernels, and what
-ncu counts of some kernels."""
+"""Stage 3: profile of the time - op by op by events, kernel by kernel within recordings by CUPTI, PyTorch's kernels, and
+ncu's counters of some kernels."""
 
 import collections
 import csv

@@ -1,4 +1,4 @@
-"""What visits have measured: lines of stages become bench/gpu/<date>-<card>.json, and those with the predictions bench/GPU.md."""
+"""Measurements of visits: lines of stages become bench/gpu/<date>-<card>.json, and those with the predictions bench/GPU.md."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""Stage 2: how fast the kernels and the training steps are, and PyTorch's beside them. One thing is measured at a time."""
+"""Stage 2: speed of the kernels and training steps, and of PyTorch's. Measurements do not overlap."""
 
 import statistics
 from typing import NamedTuple

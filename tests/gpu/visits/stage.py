@@ -1,4 +1,4 @@
-"""A stage of a visit: a deadline of its own, lines of results that are appended at once, and what comes back."""
+"""A stage of a visit: its deadline, its lines of results, which are appended at once, and its returned files."""
 
 import collections
 import datetime

@@ -1,4 +1,4 @@
-"""Programs that take turns on one GPU: a training step each, driven over their standard input, a line of JSON an answer."""
+"""Programs that take turns on one GPU: a training step each, driven over standard input, with one line of JSON per answer."""
 
 import json
 import pathlib

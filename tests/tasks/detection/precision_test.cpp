@@ -155,7 +155,7 @@ TEST_CASE("boxes and the loss of detectors have the same bits in every precision
   CHECK(lowered > 10);
 }
 
-TEST_CASE("no list moves matching and mining into 16 bits", "[detection]") {
+TEST_CASE("matching and mining stay FP32 under any list", "[detection]") {
   for (const std::string op : {"match_boxes", "mine_negatives"}) {
     Precision precision = Precision::amp_bf16();
     precision.lists.allow = {op};

@@ -258,7 +258,7 @@ TEST_CASE("narrow beams of several sentences are those of a plain search of each
   CHECK(mixed > 10);
 }
 
-TEST_CASE("of equal beams the lower, then the lower token", "[beam_search]") {
+TEST_CASE("ties go to the lower beam, then the lower token", "[beam_search]") {
   const float p = std::log(0.25F);
   const auto found = beam_search(constant(3, {p, p, -kInfinity, p}), 1, options_of(3, 3, 0.6, 0.0)).at(0);
   REQUIRE(found.size() == 3);
@@ -330,7 +330,7 @@ TEST_CASE("an ended hypothesis stays, at its price and length", "[beam_search]")
   CHECK(beam_search(model, 0, options_of(5, 9, 1.0, 0.0)).empty());
 }
 
-TEST_CASE("what cannot be searched is told", "[beam_search]") {
+TEST_CASE("invalid searches are refused", "[beam_search]") {
   using Catch::Matchers::Contains;
   const BeamOptions plain = options_of(2, 3, 0.6, 0.0), covering = options_of(2, 3, 0.6, 0.1);
   const std::vector<float> p{-1.0F, -2.0F, -1.5F};

@@ -95,7 +95,7 @@ TEST_CASE("a draw is a function of seed, text and position", "[sampling]") {
   check_frequencies(pairs, {0.25, 0.25, 0.25, 0.25});
 }
 
-TEST_CASE("what cannot be drawn from is told", "[sampling]") {
+TEST_CASE("invalid distributions are refused", "[sampling]") {
   using Catch::Matchers::Contains;
   const std::vector<float> logits{0.0F, 1.0F};
   const auto draw = [](const std::vector<float>& from, const SamplingOptions& options = {}) {
