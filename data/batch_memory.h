@@ -76,7 +76,7 @@ class BatchBuffer {
   std::vector<Shape> shapes_;
   Index samples_ = 0, first_ = 0;
   double weight_ = 0.0, rate_factor_ = 1.0;
-  bool taken_ = false;  // in use by the loader; otherwise free once no batch shares the block
+  bool taken_ = false;  // by the loader; otherwise free once no batch shares the block
 };
 
 // Buffers of one loader, in pinned memory if the batches go to a device. Thread-safe.

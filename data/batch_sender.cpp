@@ -7,11 +7,14 @@
 namespace tandem::datasets {
 
 bool BatchSender::needed(const Source& source) {
-  return source.device().type != DeviceType::cpu || source.arrival() != nullptr;
+  return source.device().type != DeviceType::cpu || source.device_preprocess() != nullptr;
 }
 
 BatchSender::BatchSender(const Source& source, BufferPool& pool)
-    : source_(source), pool_(pool), backend_(backend_for(source.device())), preprocess_(source.arrival()) {}
+    : source_(source),
+      pool_(pool),
+      backend_(backend_for(source.device())),
+      preprocess_(source.device_preprocess()) {}
 
 BatchSender::~BatchSender() {
   try {
@@ -34,7 +37,7 @@ void BatchSender::settle() {
 
 bool BatchSender::Slot::is_shared() const {
   const auto shared = [](const Tensor& tensor) { return tensor.storage()->use_count() > 1; };
-  return shared(block) || std::ranges::any_of(arrived, shared);
+  return shared(block) || std::ranges::any_of(preprocessed, shared);
 }
 
 void BatchSender::reserve(std::size_t count) {
@@ -45,7 +48,7 @@ BatchSender::Slot& BatchSender::add_slot() {
   auto slot = std::make_unique<Slot>();
   slot->block = Tensor::empty({source_.layout().bytes()},
                               {.dtype = DType::u8, .device = source_.device(), .kind = MemoryKind::data});
-  if (preprocess_) slot->arrived = preprocess_->memory();
+  if (preprocess_) slot->preprocessed = preprocess_->memory();
   // The device may still use memory that the allocator hands out.
   slot->free_since = backend_.record_event();
   slots_.push_back(std::move(slot));
@@ -62,7 +65,7 @@ BatchSender::Slot& BatchSender::take_slot() {
   Slot& slot = oldest ? *oldest : add_slot();
   // Values cached from the old contents are stale.
   slot.block.storage()->bump_version();
-  for (const Tensor& tensor : slot.arrived) tensor.storage()->bump_version();
+  for (const Tensor& tensor : slot.preprocessed) tensor.storage()->bump_version();
   return slot;
 }
 
@@ -79,7 +82,7 @@ Batch BatchSender::send(BatchBuffer& buffer) {
   backend_.upload(buffer.block(), slot.block, *slot.free_since);
   slot.free_since.reset();
   Batch batch = buffer.in(slot.block);
-  if (preprocess_) batch = preprocess_->finish(std::move(batch), slot.arrived);
+  if (preprocess_) batch = preprocess_->finish(std::move(batch), slot.preprocessed);
   const std::uint64_t event = backend_.record_event();
   for (Slot* free : freed) free->free_since = event;
   uploads_.push_back({&buffer, event});

@@ -45,8 +45,8 @@ class BatchSender {
 
  private:
   struct Slot {
-    Tensor block;                 // layout of the buffer's block
-    std::vector<Tensor> arrived;  // output of the DevicePreprocess
+    Tensor block;                      // layout of the buffer's block
+    std::vector<Tensor> preprocessed;  // output of the DevicePreprocess
     // Set when the slot is free: once this event is done, so is all work enqueued before the slot became
     // free.
     std::optional<std::uint64_t> free_since;

@@ -65,7 +65,7 @@ class Loader::Impl {
   Batch fetch() {
     try {
       if (sender_) sender_->settle();
-      return options_.threads > 0 ? arrived(prefetched()) : arrived(build(at_, true));
+      return options_.threads > 0 ? on_device(prefetched()) : on_device(build(at_, true));
     } catch (...) {
       prefetcher_.reset();
       throw;
@@ -73,7 +73,7 @@ class Loader::Impl {
   }
 
   // The batch in `buffer`, on the requested device.
-  Batch arrived(BatchBuffer& buffer) {
+  Batch on_device(BatchBuffer& buffer) {
     if (!sender_) {
       Batch batch = buffer.in(buffer.block());
       pool_.give_back(buffer);

@@ -177,7 +177,7 @@ bool SampleSource::keeps_records() const {
   return pipeline_.takes_windows() && ImagePreprocess::needed(pipeline_, options_);
 }
 
-std::unique_ptr<DevicePreprocess> SampleSource::arrival() const {
+std::unique_ptr<DevicePreprocess> SampleSource::device_preprocess() const {
   if (!keeps_records() && options_.dtype == pipeline_.output_dtype()) return nullptr;
   return std::make_unique<ImagePreprocess>(pipeline_, options_, layout_.samples(), keeps_records());
 }

@@ -56,7 +56,7 @@ class SampleSource final : public Source {
   Index samples_before(const BatchKey& key) const override;
   void fill(const BatchKey& key, bool parallel, BatchBuffer& buffer) const override;
   Device device() const override { return options_.device; }
-  std::unique_ptr<DevicePreprocess> arrival() const override;
+  std::unique_ptr<DevicePreprocess> device_preprocess() const override;
 
   const Dataset& dataset() const { return *dataset_; }
   const Pipeline& pipeline() const { return pipeline_; }

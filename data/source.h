@@ -55,7 +55,7 @@ class Source {
   // Device of the batches.
   virtual Device device() const { return {}; }
   // Preprocessing on that device; absent: the fields are used as filled.
-  virtual std::unique_ptr<DevicePreprocess> arrival() const { return nullptr; }
+  virtual std::unique_ptr<DevicePreprocess> device_preprocess() const { return nullptr; }
 
  protected:
   // Throws UserError for an invalid division.

@@ -20,7 +20,9 @@ class StridedSource final : public Source {
     source_->fill(of_source(key), parallel, buffer);
   }
   Device device() const override { return source_->device(); }
-  std::unique_ptr<DevicePreprocess> arrival() const override { return source_->arrival(); }
+  std::unique_ptr<DevicePreprocess> device_preprocess() const override {
+    return source_->device_preprocess();
+  }
 
  private:
   BatchKey of_source(const BatchKey& key) const { return {key.epoch, first_ + key.number * every_}; }

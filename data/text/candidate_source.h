@@ -23,7 +23,9 @@ class CandidateSource final : public Source {
   Index samples_before(const BatchKey& key) const override { return source_->samples_before(key); }
   void fill(const BatchKey& key, bool parallel, BatchBuffer& buffer) const override;
   Device device() const override { return source_->device(); }
-  std::unique_ptr<DevicePreprocess> arrival() const override { return source_->arrival(); }
+  std::unique_ptr<DevicePreprocess> device_preprocess() const override {
+    return source_->device_preprocess();
+  }
 
  private:
   SourcePtr source_;

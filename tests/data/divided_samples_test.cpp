@@ -130,7 +130,7 @@ TEST_CASE("a part has room for itself, here and where it arrives, and reads its 
   const Case c{"records", patterns(32), kShifted, {.batch_size = 32, .dtype = DType::f16}};
   const SourcePtr whole = source_of(c), part = whole->divided({.parts = 4, .first = 2, .count = 1});
   CHECK(part->layout().bytes() * 3 < whole->layout().bytes());
-  CHECK(part->arrival()->memory()[0].shape() == Shape{8, 6, 5, 3});
+  CHECK(part->device_preprocess()->memory()[0].shape() == Shape{8, 6, 5, 3});
   Loader loader(part);
   CHECK((*loader.next())["index"].to_vector<int>() == std::vector<int>{16, 17, 18, 19, 20, 21, 22, 23});
   CHECK_FALSE(loader.next());
