@@ -10,7 +10,7 @@ namespace {
 
 std::unique_ptr<tasks::TaskFactory> factory_of(const Config& config,
                                                std::shared_ptr<const Json> words_of = {}) {
-  return tasks::families().make(config.task, {.seed = static_cast<std::uint64_t>(config.seed),
+  return tasks::registry().make(config.task, {.seed = static_cast<std::uint64_t>(config.seed),
                                               .loading = config.data,
                                               .words_of = std::move(words_of)});
 }

@@ -6,8 +6,8 @@
 
 namespace tandem::datasets {
 
-const LabelledRegistry& masked_sets() {
-  static const LabelledRegistry family({.what = "data set", .help = "the data set"},
+LabelledRegistry& masked_sets() {
+  static LabelledRegistry family({.what = "data set", .help = "the data set"},
                                        {scenes_entry(), cutouts_entry(), masks_entry()});
   return family;
 }

@@ -8,7 +8,7 @@
 namespace tandem::datasets {
 
 // In the order of the documentation. There is no default.
-const LabelledRegistry& masked_sets();
+LabelledRegistry& masked_sets();
 
 // Configuration of such a set.
 struct MaskedSetOptions {

@@ -10,7 +10,7 @@
 namespace tandem::datasets {
 
 // In the order documents list them. One must be named.
-const LabelledRegistry& labelled_sets();
+LabelledRegistry& labelled_sets();
 
 // What a configuration says about such a set.
 struct LabelledSetOptions {

@@ -229,7 +229,7 @@ DataInfo data_of(const json& model, DataInfo data, const std::string& path) {
 
 Built build_named(const json& model, const DataInfo& data, const std::string& path) {
   const std::string& name = text_at(model, "name", path);
-  const ModelInfo* info = find_model(name);
+  const ModelInfo* info = registry().find(name);
   const options::Given options = options_of(model, {"name", "input_shape", "layers", "output", "outputs"});
   if (info && data.kind && !serves_as(info->kind, *data.kind))
     fail(path, fmt::format("{} {}. It is: {}", name, not_of_kind(*data.kind), info->help));

@@ -31,9 +31,9 @@ LayerSpec parse_layer(const json& object, std::size_t index, const std::string& 
   if (!object.is_object()) fail(path, fmt::format("expected a layer {{\"type\": …}}, got {}", shown(object)));
   if (!given(object, "type")) fail(path + ".type", "every layer needs a type, such as \"conv2d\"");
   spec.type_name = text_at(object, "type", path);
-  spec.type = find_layer_type(spec.type_name);
+  spec.type = layer_types().find(spec.type_name);
   if (!spec.type && spec.type_name != "sequential") {
-    std::vector<std::string> known = layer_type_names();
+    std::vector<std::string> known = layer_types().names();
     known.emplace_back("sequential");
     fail(path + ".type",
          fmt::format("there is no layer type \"{}\"{}", spec.type_name, suggestion(spec.type_name, known)));

@@ -19,11 +19,8 @@ struct LayerType : options::Variant {
   bool several_outputs = false;  // numbered for other layers: "halves.0"
 };
 
-// In the order of the documentation; names are unique.
-const std::vector<LayerType>& layer_types();
-// nullptr if unknown.
-const LayerType* find_layer_type(std::string_view name);
-std::vector<std::string> layer_type_names();
+// In the order of the documentation.
+options::Entries<LayerType>& layer_types();
 
 // A layer type without options, by name ("relu", "tanh", …). Throws UserError for an unknown name.
 nn::ModulePtr new_activation(const std::string& type);

@@ -29,13 +29,6 @@ void keep_in_spec(Key& key) {
   key.visit = {};
 }
 
-template <class T>
-std::vector<const Variant*> variants_of(const std::vector<T>& table) {
-  std::vector<const Variant*> variants;
-  for (const T& each : table) variants.push_back(&each);
-  return variants;
-}
-
 // The keys of a choice among `variants`, after the discriminator and with the `common` keys of every variant.
 Schema schema_with(const options::RegistryInfo& info, const std::vector<const Variant*>& variants,
                    const Schema& common) {
@@ -61,7 +54,7 @@ Schema layer_schema() {
       Describe<SequentialKeys>()
           .key("layers", &SequentialKeys::layers, "layers of a sequential, as in model.layers")
           .key("output", &SequentialKeys::output, "name of the output layer")};
-  std::vector<const Variant*> variants = variants_of(layer_types());
+  std::vector<const Variant*> variants = layer_types().variants();
   variants.push_back(&sequential);
   const Schema common =
       Describe<CommonKeys>()
@@ -93,7 +86,7 @@ struct ShapeKeys {
 };
 
 Schema model_schema() {
-  Schema schema = schema_with({.what = "model", .help = "a registered model"}, variants_of(registry()), {});
+  Schema schema = schema_with({.what = "model", .help = "a registered model"}, registry().variants(), {});
   Key& name = schema.keys.front();
   name.required = false;  // layers may be given instead
   name.type.nullable = true;

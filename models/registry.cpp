@@ -166,49 +166,20 @@ ModelInfo unet_info() {
   return info;
 }
 
-struct AddedModels {
-  std::vector<ModelInfo> entries;
-  bool asked_for = false;
-};
-
-AddedModels& added_models() {
-  static AddedModels added;
-  return added;
+std::vector<ModelInfo> image_models() {
+  std::vector<ModelInfo> all{mlp_info(), lenet_info()};
+  for (int depth : {18, 34, 50, 101, 152}) all.push_back(resnet_info(depth, false));
+  for (int depth : {8, 20, 32, 44, 56, 110}) all.push_back(resnet_info(depth, true));
+  all.push_back(unet_info());
+  all.push_back(dcgan_info());
+  return all;
 }
 
 }  // namespace
 
-const std::vector<ModelInfo>& registry() {
-  static const std::vector<ModelInfo> models = [] {
-    std::vector<ModelInfo> all{mlp_info(), lenet_info()};
-    for (int depth : {18, 34, 50, 101, 152}) all.push_back(resnet_info(depth, false));
-    for (int depth : {8, 20, 32, 44, 56, 110}) all.push_back(resnet_info(depth, true));
-    all.push_back(unet_info());
-    all.push_back(dcgan_info());
-    for (ModelInfo& info : detector_models()) all.push_back(std::move(info));
-    for (ModelInfo& info : sequence_models()) all.push_back(std::move(info));
-    for (ModelInfo& info : added_models().entries) all.push_back(std::move(info));
-    added_models().asked_for = true;
-    return all;
-  }();
+options::Entries<ModelInfo>& registry() {
+  static options::Entries<ModelInfo> models("model", {image_models, detector_models, sequence_models});
   return models;
-}
-
-const ModelInfo* find_model(std::string_view name) {
-  const auto found = std::ranges::find(registry(), name, &ModelInfo::name);
-  return found == registry().end() ? nullptr : &*found;
-}
-
-std::vector<std::string> model_names() {
-  std::vector<std::string> names;
-  for (const ModelInfo& model : registry()) names.push_back(model.name);
-  return names;
-}
-
-void add_model(ModelInfo info) {
-  ensure(!added_models().asked_for, "model", "add_model(\"{}\") after the first use of registry()",
-         info.name);
-  added_models().entries.push_back(std::move(info));
 }
 
 std::string_view name_of(ModelKind kind) {
@@ -219,17 +190,17 @@ std::string_view name_of(ModelKind kind) {
 
 std::string not_of_kind(ModelKind wanted) {
   std::vector<std::string> names;
-  for (const ModelInfo& model : registry())
+  for (const ModelInfo& model : registry().entries())
     if (model.kind == wanted) names.push_back(model.name);
   return fmt::format("is no {}; use {}", name_of(wanted), fmt::join(names, ", "));
 }
 
 nn::ModulePtr create(const std::string& name, const options::Given& options, const DataInfo& data,
                      const std::string& path) {
-  const ModelInfo* model = find_model(name);
+  const ModelInfo* model = registry().find(name);
   if (!model)
     throw OptionError(path + ".name",
-                      fmt::format("there is no model \"{}\"{}", name, suggestion(name, model_names())));
+                      fmt::format("there is no model \"{}\"{}", name, suggestion(name, registry().names())));
   return at_place(path, [&] { return model->make(record_of(*model, options).data(), data); });
 }
 

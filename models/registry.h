@@ -39,15 +39,8 @@ struct ModelInfo : options::Variant {  // name: "resnet20"
   ModelKind kind = ModelKind::classifier;
 };
 
-// In the order of the documentation.
-const std::vector<ModelInfo>& registry();
-// nullptr if unknown.
-const ModelInfo* find_model(std::string_view name);
-std::vector<std::string> model_names();
-// Registers a model from outside the tree. A program that calls this before it runs tandem's main makes the
-// name available in configurations. models/registry_keys.h makes entries. Throws InternalError after the
-// first use of registry().
-void add_model(ModelInfo info);
+// In the order of the documentation. models/registry_keys.h makes entries.
+options::Entries<ModelInfo>& registry();
 
 // Makes a registered model; weights are drawn under the active RandomScope. Throws UserError for an unknown
 // name (with the nearest known one) and OptionError for invalid options, with a place that starts with

@@ -35,8 +35,8 @@ SoftmaxRegistry::Entry sampled_entry() {
 
 }  // namespace
 
-const SoftmaxRegistry& word_softmaxes() {
-  static const SoftmaxRegistry family(
+SoftmaxRegistry& word_softmaxes() {
+  static SoftmaxRegistry family(
       {.what = "softmax", .help = "softmax over words", .fallback = "full"},
       {SoftmaxRegistry::entry<FullSoftmax>("full", "a score for every word", Describe<FullSoftmax>(),
                                            [](const FullSoftmax&) { return WordSoftmax(); }),

@@ -19,7 +19,7 @@ struct SampledSoftmaxOptions {
 using WordSoftmax = std::variant<FullSoftmax, nn::AdaptiveSoftmaxOptions, SampledSoftmaxOptions>;
 
 using SoftmaxRegistry = options::Registry<WordSoftmax()>;
-const SoftmaxRegistry& word_softmaxes();
+SoftmaxRegistry& word_softmaxes();
 
 // Throws OptionError, with a place below "softmax", if it does not fit these numbers of inputs and words.
 void require_fitting(const WordSoftmax& softmax, Index inputs, Index words, bool tied);

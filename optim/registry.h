@@ -12,11 +12,8 @@
 
 namespace tandem::optim {
 
-// The entries of optim/all_optimizers.h in order, then those added by add_optimizer. Default: sgd.
-const OptimizerRegistry& optimizers();
-// Registers an optimizer from outside the tree. A program that calls this before it runs tandem's main makes
-// the name available in configurations. Throws InternalError after the first use of optimizers().
-void add_optimizer(OptimizerRegistry::Entry entry);
+// The entries of optim/all_optimizers.h in order, then added ones. Default: sgd.
+OptimizerRegistry& optimizers();
 
 // Throws UserError for an unknown name (naming the nearest), an option the optimizer does not have, and a
 // value out of range.

@@ -271,8 +271,8 @@ Entry one_cycle_entry() {
 
 }  // namespace
 
-const ScheduleRegistry& schedules() {
-  static const ScheduleRegistry family(
+ScheduleRegistry& schedules() {
+  static ScheduleRegistry family(
       {.what = "schedule", .help = "learning rate as a function of applied steps", .fallback = "constant"},
       {constant_entry(), step_entry(), multi_step_entry(), exponential_entry(), polynomial_entry(),
        cosine_entry(), one_cycle_entry(), inverse_sqrt_entry(), late_steps_entry()});

@@ -103,7 +103,7 @@ struct ScheduleContext {
 using ScheduleRegistry = options::Registry<Schedule(const ScheduleContext&)>;
 
 // All schedules. Default: constant.
-const ScheduleRegistry& schedules();
+ScheduleRegistry& schedules();
 
 // A schedule of a configuration with its options and warm-up.
 struct ScheduleOptions {

@@ -42,9 +42,6 @@ class TaskFactory {
 using TaskRegistry = options::Registry<std::unique_ptr<TaskFactory>(const Context&)>;
 
 // In the order of the documentation. Default: classification.
-const TaskRegistry& families();
-// Registers a family from outside the tree. A program that calls this before it runs tandem's main makes the
-// name available in configurations. Throws InternalError after the first use of families().
-void add_family(TaskRegistry::Entry entry);
+TaskRegistry& registry();
 
 }  // namespace tandem::tasks

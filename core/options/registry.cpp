@@ -116,6 +116,15 @@ Schema schema_of_choice(const RegistryInfo& info, const std::vector<const Varian
   return schema;
 }
 
+void throw_late(const std::string& what, const std::string& name) {
+  throw UserError(what, fmt::format("\"{}\" is added after the first use, when keys and help already list every {}; "
+                                    "add it at the start of the program", name, what));
+}
+
+void throw_twice(const std::string& what, const std::string& name) {
+  throw UserError(what, fmt::format("\"{}\" is added twice; give one of the two another name", name));
+}
+
 void throw_unknown(const std::string& what, std::string_view name, const std::vector<std::string>& known) {
   throw UserError(what, fmt::format("there is no {} \"{}\"{}", what, name, did_you_mean(name, known)));
 }

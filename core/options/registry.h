@@ -1,23 +1,29 @@
 // Registry: named alternatives of one key, each with its own options.
 //
 //   using Shapes = Registry<double(int sides)>;            // result and arguments of construction
-//   const Shapes& shapes() {
-//     static const Shapes registry({.what = "shape", .help = "shape to draw"},
+//   Shapes& shapes() {
+//     static Shapes registry({.what = "shape", .help = "shape to draw"},
 //     {Shapes::entry<RegularOptions>(
 //         "regular", "regular polygon",
 //         Describe<RegularOptions>().key("side", &RegularOptions::side, "length of a side"),
 //         [](const RegularOptions& o, int sides) { return sides * o.side; })});
 //     return registry;
 //   }
+//   shapes().add(star_entry);                              // from outside the tree, before the first use
 //   shapes().make("regular", {{"side", 2.0}}, 4);          // from C++
 //   struct Config { Choice<shapes> shape; };               // from a file: {"shape": {"name": "regular",
 //   "side": 2}}
 //   shapes().make(config.shape, 4);
 #pragma once
 
+#include <algorithm>
+#include <atomic>
+#include <concepts>
 #include <functional>
+#include <mutex>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -77,18 +83,106 @@ struct RegistryInfo {
 // times.
 Schema schema_of_choice(const RegistryInfo& info, const std::vector<const Variant*>& variants);
 
+[[noreturn]] void throw_late(const std::string& what, const std::string& name);
+[[noreturn]] void throw_twice(const std::string& what, const std::string& name);
 [[noreturn]] void throw_unknown(const std::string& what, std::string_view name,
                                 const std::vector<std::string>& known);
+
+// Named things of one kind, in the order that documents list them. Keys, help and schemas are derived from
+// them once, so they are complete at first use: whoever has more adds them at the start of a program.
+template <class Entry>
+class Entries {
+ public:
+  // One entry, or a function that makes one or several. Functions run at first use, so that what their
+  // schemas name, things of other kinds, can be added until then.
+  class Source {
+   public:
+    Source(Entry entry) : make_([entry = std::move(entry)] { return std::vector<Entry>{entry}; }) {}
+    template <std::invocable Make>
+    Source(Make make)
+        : make_([make = std::move(make)]() -> std::vector<Entry> {
+            if constexpr (std::convertible_to<std::invoke_result_t<Make>, Entry>)
+              return {make()};
+            else
+              return make();
+          }) {}
+    std::vector<Entry> operator()() const { return make_(); }
+
+   private:
+    std::function<std::vector<Entry>()> make_;
+  };
+
+  // `what`: "optimizer", for messages.
+  Entries(std::string what, std::vector<Source> sources)
+      : what_(std::move(what)), sources_(std::move(sources)) {}
+  Entries(const Entries&) = delete;
+  Entries& operator=(const Entries&) = delete;
+
+  // Throws UserError after the first use. Two entries of one name are a UserError at first use.
+  void add(Source source) {
+    if (used_) throw_late(what_, source().front().name);
+    sources_.push_back(std::move(source));
+  }
+
+  const std::vector<Entry>& entries() const {
+    std::call_once(once_, [this] {
+      std::vector<Entry> all;
+      for (const Source& source : sources_)
+        for (Entry& entry : source()) {
+          if (std::ranges::find(all, entry.name, &Entry::name) != all.end()) throw_twice(what_, entry.name);
+          all.push_back(std::move(entry));
+        }
+      entries_ = std::move(all);
+      used_ = true;
+    });
+    return entries_;
+  }
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const Entry& each : entries()) names.push_back(each.name);
+    return names;
+  }
+  std::vector<const Variant*> variants() const {
+    std::vector<const Variant*> variants;
+    for (const Entry& each : entries()) variants.push_back(&each);
+    return variants;
+  }
+  // nullptr when there is none of that name.
+  const Entry* find(std::string_view name) const {
+    const auto found = std::ranges::find(entries(), name, &Entry::name);
+    return found == entries_.end() ? nullptr : &*found;
+  }
+  // Throws UserError with the nearest name.
+  const Entry& at(std::string_view name) const {
+    const Entry* const found = find(name);
+    if (!found) throw_unknown(what_, name, names());
+    return *found;
+  }
+
+ private:
+  std::string what_;
+  std::vector<Source> sources_;
+  mutable std::once_flag once_;
+  mutable std::atomic<bool> used_ = false;
+  mutable std::vector<Entry> entries_;
+};
+
+template <class Signature>
+struct RegistryEntry;
+
+template <class Made, class... Context>
+struct RegistryEntry<Made(Context...)> : Variant {
+  std::function<Made(const void* options, Context...)> make;
+};
 
 template <class Signature>
 class Registry;
 
 template <class Made, class... Context>
-class Registry<Made(Context...)> {
+class Registry<Made(Context...)> : public Entries<RegistryEntry<Made(Context...)>> {
  public:
-  struct Entry : Variant {
-    std::function<Made(const void* options, Context...)> make;
-  };
+  using Entry = RegistryEntry<Made(Context...)>;
+  using Source = typename Entries<Entry>::Source;
 
   // `description` is of T, and `make` takes a T.
   template <class T, class Make>
@@ -99,55 +193,33 @@ class Registry<Made(Context...)> {
             }};
   }
 
-  Registry(RegistryInfo info, std::vector<Entry> entries)
-      : info_(std::move(info)), entries_(std::move(entries)) {
-    std::vector<const Variant*> variants;
-    for (const Entry& each : entries_) variants.push_back(&each);
-    schema_ = schema_of_choice(info_, variants);
-  }
-  Registry(const Registry&) = delete;
-  Registry& operator=(const Registry&) = delete;
+  Registry(const RegistryInfo& info, std::vector<Source> sources)
+      : Entries<Entry>(info.what, std::move(sources)), info_(info) {}
 
-  const std::vector<Entry>& entries() const { return entries_; }
-  std::vector<std::string> names() const {
-    std::vector<std::string> names;
-    for (const Entry& each : entries_) names.push_back(each.name);
-    return names;
-  }
-  // nullptr if unknown.
-  const Entry* find(std::string_view name) const {
-    for (const Entry& each : entries_) {
-      if (each.name == name) return &each;
-    }
-    return nullptr;
-  }
-  // Throws UserError with the nearest name.
-  const Entry& at(std::string_view name) const {
-    const Entry* const found = find(name);
-    if (!found) throw_unknown(info_.what, name, names());
-    return *found;
-  }
   // The default Chosen.
-  Chosen fallback() const { return info_.fallback.empty() ? Chosen() : Chosen(at(info_.fallback)); }
-  const Schema& schema() const { return schema_; }
+  Chosen fallback() const { return info_.fallback.empty() ? Chosen() : Chosen(this->at(info_.fallback)); }
+  const Schema& schema() const {
+    std::call_once(once_, [this] { schema_ = schema_of_choice(info_, this->variants()); });
+    return schema_;
+  }
 
   // Throw UserError for an unknown name and for unknown or out-of-range options, and whatever construction
   // throws.
   Chosen chosen(std::string_view name, const Given& given) const {
-    const Entry& entry = at(name);
+    const Entry& entry = this->at(name);
     return {entry, bound(entry.name, entry.schema, given)};
   }
   Made make(std::string_view name, const Given& given, Context... context) const {
     return make(chosen(name, given), std::forward<Context>(context)...);
   }
   Made make(const Chosen& chosen, Context... context) const {
-    return at(chosen.name()).make(chosen.options(), std::forward<Context>(context)...);
+    return this->at(chosen.name()).make(chosen.options(), std::forward<Context>(context)...);
   }
 
  private:
   RegistryInfo info_;
-  std::vector<Entry> entries_;
-  Schema schema_;
+  mutable std::once_flag once_;
+  mutable Schema schema_;
 };
 
 // A Chosen of one registry, as a member of a described struct; kFamily is the function that returns the

@@ -20,8 +20,8 @@
 
 namespace tandem::datasets {
 
-const BoxSetRegistry& box_sets() {
-  static const BoxSetRegistry family({.what = "data set", .help = "the data set"},
+BoxSetRegistry& box_sets() {
+  static BoxSetRegistry family({.what = "data set", .help = "the data set"},
                                      {item_scenes_entry(), stamp_scenes_entry(), voc_entry(), coco_entry()});
   return family;
 }

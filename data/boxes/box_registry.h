@@ -26,7 +26,7 @@ void hold_out_test(BoxSplits& splits, double fraction, std::uint64_t seed);
 // Reads the splits that the files have, with all of their boxes. Images need not be there.
 using BoxSetRegistry = options::Registry<BoxSplits(const SetOptions&)>;
 // In the order documents list them. One must be named.
-const BoxSetRegistry& box_sets();
+BoxSetRegistry& box_sets();
 
 enum class Difficult : std::uint8_t { keep, drop };
 

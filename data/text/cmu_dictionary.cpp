@@ -144,8 +144,10 @@ PairCorpusRegistry::Entry cmu_dictionary_entry() {
   return PairCorpusRegistry::entry<CmuDictionaryOptions>(
       kCmuDictionary, "words and their pronunciations, split by word", CmuDictionaryOptions::schema(),
       [](const CmuDictionaryOptions& options) {
-        return read_cmu_dictionary(options.path ? std::filesystem::path(*options.path)
-                                                : installed_cmu_dictionary());
+        return PairReader{[path = options.path ? std::filesystem::path(*options.path)
+                                               : installed_cmu_dictionary()] { return read_cmu_dictionary(path); },
+                          {.source_codec = CodecChoice("characters", {{"size", kCmuCharacters}}),
+                           .target_codec = CodecChoice("spaces", {{"size", kCmuPhonemes}})}};
       });
 }
 

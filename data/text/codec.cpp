@@ -104,10 +104,10 @@ CodecRegistry::Entry vocabulary_entry(const std::string& tokenizer) {
 
 }  // namespace
 
-const CodecRegistry& codecs() {
-  static const CodecRegistry family({.what = "codec", .help = "pieces of a text"},
-                                    {vocabulary_entry("words"), vocabulary_entry("spaces"),
-                                     vocabulary_entry("characters"), unigram_entry(), bpe_entry()});
+CodecRegistry& codecs() {
+  static CodecRegistry family({.what = "codec", .help = "pieces of a text"},
+                              {vocabulary_entry("words"), vocabulary_entry("spaces"),
+                               vocabulary_entry("characters"), unigram_entry(), bpe_entry()});
   return family;
 }
 

@@ -50,7 +50,7 @@ struct CodecTexts {
 
 // Construction throws UserError on texts without a piece, and on more pieces than the texts have.
 using CodecRegistry = options::Registry<TextCodecPtr(const CodecTexts&)>;
-const CodecRegistry& codecs();
+CodecRegistry& codecs();
 using CodecChoice = options::Choice<codecs>;
 
 // Restores a codec from its description(). Throws UserError in the name of `where` for a damaged one.

@@ -1,6 +1,7 @@
 // Corpora of texts with a label each, as sequences of numbers.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,7 +30,12 @@ struct LabelledCorpusOptions {
   static const options::Schema& schema();
 };
 
-using LabelledCorpusRegistry = options::Registry<LabelledCorpus(const LabelledCorpusOptions&)>;
+struct LabelledReader {
+  std::function<LabelledCorpus(const LabelledCorpusOptions&)> read;
+  std::vector<std::string> classes{};  // where they are known without reading
+};
+
+using LabelledCorpusRegistry = options::Registry<LabelledReader()>;
 
 // A text as a model of such a corpus reads it.
 EncodedText encode_text(std::string_view text, const Tokenizer& tokenizer, const Vocabulary& vocabulary,

@@ -131,8 +131,10 @@ LabelledCorpusRegistry::Entry labelled_lines_entry() {
   return LabelledCorpusRegistry::entry<LabelledLinesOptions>(
       "labelled_lines", "labelled texts: tables, JSON objects, or a folder for each class",
       LabelledLinesOptions::schema(),
-      [](const LabelledLinesOptions& files, const LabelledCorpusOptions& options) {
-        return read_labelled_lines(files, options);
+      [](const LabelledLinesOptions& files) {
+        return LabelledReader{[files](const LabelledCorpusOptions& options) {
+          return read_labelled_lines(files, options);
+        }};
       });
 }
 

@@ -5,8 +5,8 @@
 
 namespace tandem::datasets {
 
-const LabelledCorpusRegistry& labelled_corpora() {
-  static const LabelledCorpusRegistry family({.what = "corpus", .help = "the labelled texts"},
+LabelledCorpusRegistry& labelled_corpora() {
+  static LabelledCorpusRegistry family({.what = "corpus", .help = "the labelled texts"},
                                              {labelled_lines_entry(), package_sections_entry()});
   return family;
 }
@@ -21,11 +21,11 @@ const options::Schema& LabelledTextOptions::schema() {
 }
 
 LabelledCorpus open_labelled_corpus(const LabelledTextOptions& options) {
-  return labelled_corpora().make(options.corpus, options.common);
+  return labelled_corpora().make(options.corpus).read(options.common);
 }
 
 std::vector<std::string> known_classes(const LabelledTextOptions& options) {
-  return options.corpus.name() == "package_sections" ? section_classes() : std::vector<std::string>();
+  return labelled_corpora().make(options.corpus).classes;
 }
 
 }  // namespace tandem::datasets

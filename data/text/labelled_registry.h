@@ -7,7 +7,7 @@
 namespace tandem::datasets {
 
 // One must be named.
-const LabelledCorpusRegistry& labelled_corpora();
+LabelledCorpusRegistry& labelled_corpora();
 
 // What a configuration says about one.
 struct LabelledTextOptions {

@@ -131,7 +131,11 @@ PairCorpusRegistry::Entry office_help_entry() {
   return PairCorpusRegistry::entry<OfficeHelpOptions>(
       kOfficeHelp, "paragraphs of LibreOffice's help in two languages, split by page",
       OfficeHelpOptions::schema(),
-      [](const OfficeHelpOptions& options) { return read_office_help(options); });
+      [](const OfficeHelpOptions& options) {
+        // Pieces that know every character.
+        return PairReader{[options] { return read_office_help(options); },
+                          {.codec = CodecChoice("unigram", {{"coverage", 1.0}})}};
+      });
 }
 
 }  // namespace tandem::datasets

@@ -6,8 +6,8 @@
 
 namespace tandem::datasets {
 
-const PairCorpusRegistry& pair_corpora() {
-  static const PairCorpusRegistry family({.what = "pair corpus", .help = "the pairs of texts"},
+PairCorpusRegistry& pair_corpora() {
+  static PairCorpusRegistry family({.what = "pair corpus", .help = "the pairs of texts"},
                                          {pair_files_entry(), cmu_dictionary_entry(), office_help_entry()});
   return family;
 }
@@ -22,21 +22,16 @@ const options::Schema& PairDataOptions::schema() {
 }
 
 PairOptions resolved(const PairDataOptions& options) {
-  PairOptions common = options.common;
+  const PairOptions& common = options.common;
   if (common.codec || common.source_codec || common.target_codec) return common;
-  if (options.corpus.name() == kCmuDictionary) {
-    common.source_codec = CodecChoice("characters", {{"size", kCmuCharacters}});
-    common.target_codec = CodecChoice("spaces", {{"size", kCmuPhonemes}});
-  } else if (options.corpus.name() == kOfficeHelp) {
-    common.codec = CodecChoice("unigram", {{"coverage", 1.0}});
-  } else {
-    common.codec = CodecChoice("unigram");
-  }
-  return common;
+  PairOptions own = pair_corpora().make(options.corpus).defaults;
+  if (!own.codec && !own.source_codec) own.codec = CodecChoice("unigram");
+  own.max_length = common.max_length;
+  return own;
 }
 
 PairCorpus open_pairs(const PairDataOptions& options, const PairCodecs& known) {
-  return make_pair_corpus(pair_corpora().make(options.corpus), resolved(options), known);
+  return make_pair_corpus(pair_corpora().make(options.corpus).read(), resolved(options), known);
 }
 
 PairCorpus open_pairs(std::string_view name, const PairOptions& common, const options::Given& own) {

@@ -2,15 +2,23 @@
 // "office_help" (data/text/office_help.h).
 #pragma once
 
+#include <functional>
 #include <string_view>
 
 #include "data/text/pair_corpus.h"
 
 namespace tandem::datasets {
 
-using PairCorpusRegistry = options::Registry<PairTexts()>;
+struct PairReader {
+  std::function<PairTexts()> read;
+  // Its codecs where a configuration names none: those of `defaults`, or 8000 pieces of a unigram model for both
+  // sides.
+  PairOptions defaults{};
+};
+
+using PairCorpusRegistry = options::Registry<PairReader()>;
 // One must be named.
-const PairCorpusRegistry& pair_corpora();
+PairCorpusRegistry& pair_corpora();
 
 // What a configuration says about a pair corpus.
 struct PairDataOptions {
@@ -19,9 +27,7 @@ struct PairDataOptions {
   static const options::Schema& schema();
 };
 
-// With the corpus's own codecs where `options.common` names none: characters and phonemes of
-// "cmu_dictionary", for the others 8000 pieces of a unigram model for both sides, which know all characters
-// of "office_help".
+// With the corpus's own codecs where `options.common` names none.
 PairOptions resolved(const PairDataOptions& options);
 
 // Reads the files. `known`: codecs of before, that of weights or of a run that goes on; none are made then.

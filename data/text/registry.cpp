@@ -5,8 +5,8 @@
 
 namespace tandem::datasets {
 
-const CorpusRegistry& corpora() {
-  static const CorpusRegistry family({.what = "corpus", .help = "the text"},
+CorpusRegistry& corpora() {
+  static CorpusRegistry family({.what = "corpus", .help = "the text"},
                                      {text_file_entry(), package_descriptions_entry()});
   return family;
 }

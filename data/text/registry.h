@@ -9,7 +9,7 @@
 namespace tandem::datasets {
 
 // One must be named.
-const CorpusRegistry& corpora();
+CorpusRegistry& corpora();
 
 // What a configuration says about a corpus.
 struct TextOptions {

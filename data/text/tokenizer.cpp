@@ -91,8 +91,8 @@ TokenizerRegistry::Entry entry(std::string name, std::string help) {
 
 }  // namespace
 
-const TokenizerRegistry& tokenizers() {
-  static const TokenizerRegistry family(
+TokenizerRegistry& tokenizers() {
+  static TokenizerRegistry family(
       {.what = "tokenizer", .help = "pieces of a text", .fallback = "words"},
       {entry<Words>("words", "runs of letters and digits, in lower case, and full stops"),
        entry<Spaces>("spaces", "words between spaces, unchanged"),

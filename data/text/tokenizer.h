@@ -36,7 +36,7 @@ using TokenizerPtr = std::shared_ptr<const Tokenizer>;
 // "words": see `words_of`; "spaces": words between spaces and tabs, for pre-tokenised corpora ("<unk>" stays
 // one); "characters": one per code point.
 using TokenizerRegistry = options::Registry<TokenizerPtr()>;
-const TokenizerRegistry& tokenizers();
+TokenizerRegistry& tokenizers();
 
 // Words are runs of letters, marks and numbers of any script and of apostrophes, in lower case; a curly
 // apostrophe becomes a straight one. "." ends a sentence and is a word, once. All other characters separate:

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 
 #include "core/error.h"
 #include "core/suggest.h"
@@ -47,22 +46,19 @@ TransformInfo normalise() {
       false};
 }
 
+std::vector<TransformInfo> batch_transforms() {
+  return {mixing<MixupOptions>("mixup", "blend images and labels of a batch in pairs (Zhang et al. 2018)"),
+          mixing<MixOptions::Method>(
+              "cutmix", "paste a rectangle of the pair's other image, labels by area (Yun et al. 2019)"),
+          normalise()};
+}
+
 }  // namespace
 
-const std::vector<TransformInfo>& all_transforms() {
-  static const std::vector<TransformInfo> table = [] {
-    std::vector<TransformInfo> all = geometric_transforms();
-    std::ranges::move(colour_transforms(), std::back_inserter(all));
-    std::ranges::move(detection_transforms(), std::back_inserter(all));
-    all.push_back(
-        mixing<MixupOptions>("mixup", "blend images and labels of a batch in pairs (Zhang et al. 2018)"));
-    all.push_back(mixing<MixOptions::Method>(
-        "cutmix",
-        "paste a rectangle of the pair's other image, with labels mixed by area (Yun et al. 2019)"));
-    all.push_back(normalise());
-    return all;
-  }();
-  return table;
+options::Entries<TransformInfo>& transforms() {
+  static options::Entries<TransformInfo> transforms(
+      "transform", {geometric_transforms, colour_transforms, detection_transforms, batch_transforms});
+  return transforms;
 }
 
 std::vector<double> numbers_of(const options::Value& value) {
@@ -95,15 +91,10 @@ options::Record parameters_of(const TransformInfo& transform, const TransformSpe
 }
 
 const TransformInfo& transform_info(const std::string& name) {
-  const std::string asked = name == "normalize" ? "normalise" : name;
-  const auto& table = all_transforms();
-  const auto found = std::ranges::find(table, asked, &TransformInfo::name);
-  if (found == table.end()) {
-    std::vector<std::string> names;
-    for (const TransformInfo& info : table) names.push_back(info.name);
-    throw UserError("augment",
-                    fmt::format("there is no transform \"{}\"{}", name, did_you_mean(name, names)));
-  }
+  const TransformInfo* const found = transforms().find(name == "normalize" ? "normalise" : name);
+  if (!found)
+    throw UserError("augment", fmt::format("there is no transform \"{}\"{}", name,
+                                           did_you_mean(name, transforms().names())));
   return *found;
 }
 

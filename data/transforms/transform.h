@@ -64,7 +64,7 @@ struct TransformInfo : options::Variant {
 };
 
 // In the order of the documentation.
-const std::vector<TransformInfo>& all_transforms();
+options::Entries<TransformInfo>& transforms();
 
 // Throws UserError with the nearest known name. Accepts "normalize".
 const TransformInfo& transform_info(const std::string& name);
@@ -77,7 +77,7 @@ std::vector<double> numbers_of(const options::Value& value);
 // The inverse, for a key of that kind.
 options::Value value_of(const std::vector<double>& numbers, options::Type::Kind kind);
 
-// Registers T, which is constructed from Options.
+// The entry of T, which is constructed from Options. `random`: left out in evaluation.
 template <class T, class Options>
 TransformInfo transform(std::string name, std::string help, options::Describe<Options> keys, bool random) {
   return {{std::move(name), std::move(help), keys}, TransformStage::sample, random, [](const void* options) {

@@ -26,10 +26,8 @@ void keep_in_spec(Key& key) {
 }
 
 Schema transform_schema() {
-  std::vector<const options::Variant*> variants;
-  for (const TransformInfo& transform : all_transforms()) variants.push_back(&transform);
-  Schema schema =
-      options::schema_of_choice({.what = "transform", .help = "transform of each training image"}, variants);
+  Schema schema = options::schema_of_choice({.what = "transform", .help = "transform of each training image"},
+                                            transforms().variants());
   for (Key& key : schema.keys) keep_in_spec(key);
   Key& name = schema.keys.front();
   name.store = [](void* object, const Value& value) {

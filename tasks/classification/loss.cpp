@@ -128,8 +128,8 @@ Entry cross_entropy_entry() {
 
 }  // namespace
 
-const ClassificationLosses& classification_losses() {
-  static const ClassificationLosses family(
+ClassificationLosses& classification_losses() {
+  static ClassificationLosses family(
       {.what = "loss", .help = "the loss of a batch", .fallback = "cross_entropy"},
       {cross_entropy_entry(),
        elementwise_entry<FocalOptions>(

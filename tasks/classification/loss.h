@@ -37,6 +37,6 @@ class ClassificationLoss {
 using ClassificationLosses = options::Registry<std::unique_ptr<ClassificationLoss>(Index classes)>;
 
 // Default: cross_entropy. Construction throws UserError unless there are as many class weights as classes.
-const ClassificationLosses& classification_losses();
+ClassificationLosses& classification_losses();
 
 }  // namespace tandem::tasks

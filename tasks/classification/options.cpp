@@ -1,5 +1,7 @@
 #include "tasks/classification/options.h"
 
+#include "tasks/class_figures.h"
+
 namespace tandem::tasks {
 
 const options::Schema& ClassificationOptions::Evaluation::schema() {
@@ -9,9 +11,10 @@ const options::Schema& ClassificationOptions::Evaluation::schema() {
 }
 
 const MetricKinds& ClassificationOptions::metrics() {
-  static const MetricKinds kinds{{"accuracy", {.share = true, .greater_is_better = true}},
-                                 {"top5", {.share = true, .greater_is_better = true}},
-                                 {"loss", {}}};
+  static const MetricKinds kinds =
+      with_class_figures({{"accuracy", {.share = true, .greater_is_better = true}},
+                          {"top5", {.share = true, .greater_is_better = true}},
+                          {"loss", {}}});
   return kinds;
 }
 

@@ -5,6 +5,7 @@
 
 #include "autograd/modes.h"
 #include "core/error.h"
+#include "tasks/class_figures.h"
 
 namespace tandem::tasks {
 
@@ -15,9 +16,8 @@ constexpr Index kTop = 5;
 }  // namespace
 
 ClassificationScores::ClassificationScores(const ClassificationLoss& loss, bool confusion)
-    : loss_of_(loss), by_class_(static_cast<std::size_t>(loss.classes())) {
-  if (!confusion) return;
-  confusion_ = metrics::ConfusionMatrix(loss.classes());
+    : loss_of_(loss), by_class_(static_cast<std::size_t>(loss.classes())), keeps_confusion_(confusion) {
+  if (confusion || !class_figures().entries().empty()) confusion_ = metrics::ConfusionMatrix(loss.classes());
 }
 
 Record ClassificationScores::measure(const Tensor& output, const datasets::Batch& batch) const {
@@ -54,7 +54,7 @@ void ClassificationScores::take(std::span<const std::byte> record) {
     ++by_class_[label].samples;
     ++by_class_[taken].taken;
     by_class_[label].right += label == taken ? 1 : 0;
-    if (confusion()) confusion_.add(labels[i], taken_for[i]);
+    if (confusion_.classes > 0) confusion_.add(labels[i], taken_for[i]);
   }
 }
 
@@ -82,6 +82,7 @@ Metrics ClassificationScores::metrics() const {
   Metrics metrics{{"accuracy", static_cast<double>(first_) / samples}};
   if (loss_of_.classes() > kTop) metrics.emplace_back("top5", static_cast<double>(among_top_) / samples);
   metrics.emplace_back("loss", weight_ > 0.0 ? loss_ / weight_ : 0.0);
+  add_class_figures(confusion_, metrics);
   return metrics;
 }
 

@@ -24,7 +24,7 @@ class ClassificationScores {
   Record measure(const Tensor& output, const datasets::Batch& batch) const;
   void take(std::span<const std::byte> record);
   void add(const Tensor& output, const datasets::Batch& batch) { take(measure(output, batch)); }
-  // accuracy, top5 with more than five classes, loss.
+  // accuracy, top5 with more than five classes, loss, class_figures().
   Metrics metrics() const;
   // As Task::undefined_figures, for so many classes.
   static std::map<std::string, std::string> undefined_figures(Index classes);
@@ -33,7 +33,7 @@ class ClassificationScores {
   // either.
   Breakdown breakdown(const std::vector<std::string>& class_names) const;
   // Absent unless requested.
-  const metrics::ConfusionMatrix* confusion() const { return confusion_.classes > 0 ? &confusion_ : nullptr; }
+  const metrics::ConfusionMatrix* confusion() const { return keeps_confusion_ ? &confusion_ : nullptr; }
 
  private:
   // Counts of a batch.
@@ -52,7 +52,8 @@ class ClassificationScores {
   std::int64_t samples_ = 0, first_ = 0, among_top_ = 0;
   double loss_ = 0.0, weight_ = 0.0;
   std::vector<ClassCounts> by_class_;
-  metrics::ConfusionMatrix confusion_;
+  bool keeps_confusion_;
+  metrics::ConfusionMatrix confusion_;  // of no classes where nothing needs it
 };
 
 }  // namespace tandem::tasks

@@ -197,8 +197,8 @@ Entry bce_dice_entry() {
 
 }  // namespace
 
-const SegmentationLosses& segmentation_losses() {
-  static const SegmentationLosses family(
+SegmentationLosses& segmentation_losses() {
+  static SegmentationLosses family(
       {.what = "loss", .help = "the loss of a batch", .fallback = "cross_entropy_dice"},
       {cross_entropy_dice_entry(), bce_dice_entry()});
   return family;

@@ -34,6 +34,6 @@ class SegmentationLoss {
 using SegmentationLosses = options::Registry<std::unique_ptr<SegmentationLoss>(Index classes)>;
 
 // Default: cross_entropy_dice. Construction throws UserError if the number of classes does not fit.
-const SegmentationLosses& segmentation_losses();
+SegmentationLosses& segmentation_losses();
 
 }  // namespace tandem::tasks

@@ -1,5 +1,7 @@
 #include "tasks/segmentation/options.h"
 
+#include "tasks/class_figures.h"
+
 namespace tandem::tasks {
 
 const options::Schema& SegmentationOptions::Data::schema() {
@@ -25,10 +27,11 @@ const options::Schema& SegmentationOptions::Evaluation::schema() {
 }
 
 const MetricKinds& SegmentationOptions::metrics() {
-  static const MetricKinds kinds{{"miou", {.share = true, .greater_is_better = true}},
-                                 {"dice", {.share = true, .greater_is_better = true}},
-                                 {"pixel_accuracy", {.share = true, .greater_is_better = true}},
-                                 {"loss", {}}};
+  static const MetricKinds kinds =
+      with_class_figures({{"miou", {.share = true, .greater_is_better = true}},
+                          {"dice", {.share = true, .greater_is_better = true}},
+                          {"pixel_accuracy", {.share = true, .greater_is_better = true}},
+                          {"loss", {}}});
   return kinds;
 }
 

@@ -7,6 +7,7 @@
 #include "autograd/modes.h"
 #include "core/error.h"
 #include "data/dataset.h"
+#include "tasks/class_figures.h"
 
 namespace tandem::tasks {
 
@@ -123,10 +124,12 @@ std::vector<double> PixelScores::iou_by_threshold() const {
 Metrics PixelScores::metrics() const {
   const std::vector<metrics::Overlap> overlaps = metrics::overlaps_of(confusion_);
   const auto right = static_cast<double>(confusion_.right());
-  return {{"miou", metrics::mean_iou(overlaps)},
+  Metrics metrics{{"miou", metrics::mean_iou(overlaps)},
           {"dice", metrics::mean_dice(overlaps)},
           {"pixel_accuracy", weight_ > 0.0 ? right / weight_ : 0.0},
           {"loss", weight_ > 0.0 ? loss_ / weight_ : 0.0}};
+  add_class_figures(confusion_, metrics);
+  return metrics;
 }
 
 }  // namespace tandem::tasks

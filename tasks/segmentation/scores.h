@@ -31,7 +31,7 @@ class PixelScores {
   void take(RecordReader& from);
   Tensor add(const Tensor& output, const Tensor& mask);
 
-  // miou, dice, pixel_accuracy, loss.
+  // miou, dice, pixel_accuracy, loss, class_figures().
   Metrics metrics() const;
   const metrics::ConfusionMatrix& confusion() const { return confusion_; }
   // IoU of the second of two classes at probability thresholds i/kThresholds, for i of 1 to kThresholds - 1;

@@ -229,7 +229,7 @@ TEST_CASE("the keys of optimizers and schedules are those of the library", "[sch
   CHECK(optimizer.find("name")->type.choices == optim::optimizers().names());
   CHECK(schedule.find("name")->type.choices == optim::schedules().names());
   CHECK(root().find("data")->type.schema->find("name")->type.choices == datasets::labelled_sets().names());
-  CHECK(root().find("model")->type.schema->find("name")->type.choices == models::model_names());
+  CHECK(root().find("model")->type.schema->find("name")->type.choices == models::registry().names());
   CHECK(root().find("loss")->type.schema->find("name")->type.choices ==
         tasks::classification_losses().names());
 }

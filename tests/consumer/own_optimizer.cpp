@@ -60,6 +60,6 @@ class RowSign : public tandem::optim::Optimizer {
 }  // namespace consumer
 
 int main(int argc, char** argv) {
-  tandem::optim::add_optimizer(consumer::RowSign::entry());
+  tandem::optim::optimizers().add(consumer::RowSign::entry());
   return tandem::cli::run(argc, argv);
 }

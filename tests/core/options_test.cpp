@@ -656,4 +656,27 @@ TEST_CASE("sections that cannot be joined are bugs", "[options]") {
                     Contains("the key frame is described twice"));
 }
 
+TEST_CASE("entries are added until the first use, each name once", "[options]") {
+  const auto plain = [](const char* name, int value) {
+    return Pictures::entry<Plain>(name, "added", Describe<Plain>(), [value](const Plain&) { return value; });
+  };
+  Pictures own({.what = "picture", .help = "what hangs there"}, {plain("first", 1)});
+  bool made = false;
+  own.add([&] {
+    made = true;
+    return plain("second", 2);
+  });
+  own.add([&] { return std::vector{plain("third", 3), plain("fourth", 4)}; });
+  CHECK_FALSE(made);  // what its schema names may still be added
+  CHECK(own.names() == std::vector<std::string>{"first", "second", "third", "fourth"});
+  CHECK(made);
+  CHECK(own.make("third", {}) == 3);
+  CHECK(own.schema().find("name")->type.choices == own.names());
+  CHECK_THROWS_WITH(own.add(plain("fifth", 5)),
+                    "[picture] \"fifth\" is added after the first use, when keys and help already list every "
+                    "picture; add it at the start of the program");
+  Pictures twice({.what = "picture", .help = "what hangs there"}, {plain("first", 1), plain("first", 2)});
+  CHECK_THROWS_WITH(twice.names(), "[picture] \"first\" is added twice; give one of the two another name");
+}
+
 }  // namespace tandem::test

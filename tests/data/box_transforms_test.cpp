@@ -59,10 +59,8 @@ TransformSpec resized(Index height, Index width) {
 }
 
 std::unique_ptr<const Transform> made(const TransformSpec& spec) {
-  const auto& all = all_transforms();
-  const auto found = std::ranges::find(all, spec.name, &TransformInfo::name);
-  REQUIRE(found != all.end());
-  return found->make(parameters_of(*found, spec).data());
+  const TransformInfo& transform = transforms().at(spec.name);
+  return transform.make(parameters_of(transform, spec).data());
 }
 
 // Three channels that differ from pixel to pixel.

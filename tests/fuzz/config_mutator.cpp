@@ -22,9 +22,9 @@ const std::vector<config::ListedKey>& known_keys() {
 }
 
 Json layer(std::mt19937& random) {
-  static const std::vector<std::string> types = models::layer_type_names();
+  static const std::vector<std::string> types = models::layer_types().names();
   Json layer{{"type", types[random() % types.size()]}};
-  for (const options::Key& option : models::find_layer_type(layer["type"].get<std::string>())->schema.keys) {
+  for (const options::Key& option : models::layer_types().find(layer["type"].get<std::string>())->schema.keys) {
     if (option.required || random() % 4 == 0)
       layer[option.name] = option.type.kind == options::Type::Kind::list
                                ? Json{static_cast<int>(random() % 20), -1}

@@ -38,7 +38,7 @@ struct Narrow {
 constexpr Narrow kNarrow[] = {{DType::bf16, "bf16", 1.2e-2, 5.4e-3}, {DType::f16, "f16", 1.6e-3, 3e-3}};
 
 std::unique_ptr<tasks::Task> make_gan() {
-  const auto recipe = tasks::families().make(
+  const auto recipe = tasks::registry().make(
       "gan",
       {{"model", options::Given{{"name", "dcgan"}, {"width", 8}}},
        {"data", options::Given{{"name", "synthetic"}, {"image_size", kSide}, {"channels", 1}}}},

@@ -281,7 +281,7 @@ TEST_CASE("every layer type can be built, runs forward and backward") {
       {"prelu", {R"({"per_channel": true})", {4, 4, 2}}},
       {"basic_block", {R"({"channels": 4, "stride": 2})", {8, 8, 2}}},
       {"bottleneck", {R"({"channels": 4})", {8, 8, 2}}}};
-  for (const LayerType& type : layer_types()) {
+  for (const LayerType& type : layer_types().entries()) {
     INFO(type.name);
     const auto sample = samples.find(type.name);
     json layer = sample == samples.end() ? json::object() : json::parse(sample->second.first);
@@ -379,11 +379,11 @@ TEST_CASE("registered models take options and what is known of the data") {
   CHECK(lenet->parameter_count() == 61'706);
   CHECK(build(json{{"name", "lenet5"}}, {.sample = {32, 32, 3}})->find("fc1")->describe() ==
         "Linear(400 → 120)");
-  for (const ModelInfo& info : registry()) CHECK_FALSE(info.help.empty());
+  for (const ModelInfo& info : registry().entries()) CHECK_FALSE(info.help.empty());
 }
 
 TEST_CASE("a model serves the task that calls its interface, and another one is told which do") {
-  const auto kinds = [](const char* name) { return find_model(name)->kind; };
+  const auto kinds = [](const char* name) { return registry().at(name).kind; };
   CHECK(kinds("mlp") == ModelKind::classifier);
   CHECK(kinds("unet") == ModelKind::segmenter);
   CHECK(kinds("dcgan") == ModelKind::adversarial_pair);
@@ -578,7 +578,7 @@ TEST_CASE("layers nest to a limit") {
 }
 
 TEST_CASE("options describe themselves consistently") {
-  for (const LayerType& type : layer_types()) {
+  for (const LayerType& type : layer_types().entries()) {
     CHECK_FALSE(type.help.empty());
     for (const options::Key& key : type.schema.keys) {
       INFO(type.name << "." << key.name);

@@ -376,8 +376,8 @@ TEST_CASE("mistakes of an optimizer are explained", "[update_context]") {
   CHECK(message(4) == "[sign_by_row] weight of parameter bias is f32[3], set to absent");
 }
 
-TEST_CASE("an optimizer is added before optimizers are asked for", "[update_context]") {
+TEST_CASE("an optimizer is added before the first use of optimizers", "[update_context]") {
   CHECK(optim::optimizers().find("sgd") != nullptr);
-  CHECK_THROWS_WITH(optim::add_optimizer(SignByRow::entry()),
-                    Catch::Contains("add_optimizer(\"sign_by_row\") after the first use"));
+  CHECK_THROWS_WITH(optim::optimizers().add(SignByRow::entry()),
+                    Catch::Contains("[optimizer] \"sign_by_row\" is added after the first use"));
 }

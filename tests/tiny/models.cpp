@@ -232,7 +232,7 @@ struct Width {
 // Adds a model that has a width and takes everything else from the data.
 template <class Make>
 void add(const char* name, const char* help, Make make) {
-  models::add_model(models::model(
+  models::registry().add(models::model(
       name, help,
       options::Describe<Width>().key("width", &Width::width, "numbers of each vector", models::size_rule()),
       [make](const Width& o, const DataInfo& data) { return make(o.width, data); }));

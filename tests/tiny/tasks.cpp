@@ -317,8 +317,8 @@ class TaskFactory final : public tasks::TaskFactoryOf<Made, Options, WavesData> 
 }  // namespace
 
 void add_tiny_families() {
-  tasks::add_family(tasks::family_of<TaskFactory<Pair>>("pair", "two networks in turn"));
-  tasks::add_family(tasks::family_of<TaskFactory<Stream>>("stream", "a state that is carried along"));
+  tasks::registry().add([] { return tasks::family_of<TaskFactory<Pair>>("pair", "two networks in turn"); });
+  tasks::registry().add([] { return tasks::family_of<TaskFactory<Stream>>("stream", "a state that is carried along"); });
 }
 
 }  // namespace tandem::test
