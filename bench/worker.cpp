@@ -28,6 +28,7 @@
 #include "core/cpu/cpu_features.h"
 #include "models/resnet.h"
 #include "models/unet.h"
+#include "samples/register.h"
 #include "studies/profile/limits.h"
 #include "studies/profile/recorder.h"
 #include "tandem.h"
@@ -212,6 +213,7 @@ int serve(const std::string& name, const amp::Precision& precision, int threads)
 }  // namespace
 
 int main(int argc, char** argv) {
+  samples::register_all();
   const std::map<std::string, amp::Precision> precisions{{"fp32", amp::Precision::fp32()},
                                                          {"amp_bf16", amp::Precision::amp_bf16()},
                                                          {"amp_fp16", amp::Precision::amp_fp16()}};

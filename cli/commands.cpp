@@ -21,6 +21,7 @@
 #include "files/json_text.h"
 #include "files/output.h"
 #include "parallel/launch.h"
+#include "samples/register.h"
 #include "studies/demo/demo.h"
 
 namespace tandem::cli {
@@ -436,6 +437,7 @@ int run_command(int argc, char** argv) {
   try {
     cpu::level_choice();  // throws if there is no usable level
     limit_threads_to_usable_cpus();
+    samples::register_all();
     return Program().run(argc, argv);
   } catch (const UserError& error) {
     output::print_error(error.what());

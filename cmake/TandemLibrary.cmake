@@ -92,7 +92,7 @@ function(tandem_precompile_steering target folder)
   if(folder STREQUAL "files")
     target_precompile_headers(${target} PRIVATE <algorithm> <cmath> <filesystem> <functional> <map> <memory> <optional>
       <span> <string> <vector> <fmt/format.h> <fmt/ranges.h> <nlohmann/json.hpp> ${PROJECT_SOURCE_DIR}/core/error.h
-      ${PROJECT_SOURCE_DIR}/core/tensor.h ${PROJECT_SOURCE_DIR}/core/options/family.h)
+      ${PROJECT_SOURCE_DIR}/core/tensor.h ${PROJECT_SOURCE_DIR}/core/options/registry.h)
   else()
     target_precompile_headers(${target} REUSE_FROM tandem_files)
   endif()

@@ -126,7 +126,7 @@ struct ParallelConfig {
 
 struct Config {
   std::string name;  // of the run; default: the name of the configuration file
-  Choice<tasks::families> task;
+  Choice<tasks::registry> task;
   datasets::LoadingOptions data;  // keys of `data` for the loader; others belong to the task
   Choice<optim::optimizers> optimizer;
   std::vector<std::pair<std::string, Choice<optim::optimizers>>>

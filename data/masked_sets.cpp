@@ -1,14 +1,11 @@
 #include "data/masked_sets.h"
 
-#include "data/cutouts.h"
 #include "data/mask_folder.h"
-#include "data/scenes.h"
 
 namespace tandem::datasets {
 
 LabelledRegistry& masked_sets() {
-  static LabelledRegistry family({.what = "data set", .help = "the data set"},
-                                       {scenes_entry(), cutouts_entry(), masks_entry()});
+  static LabelledRegistry family({.what = "data set", .help = "the data set"}, {masks_entry});
   return family;
 }
 

@@ -10,9 +10,7 @@
 #include "data/boxes/box_admission.h"
 #include "data/boxes/box_summary.h"
 #include "data/boxes/coco.h"
-#include "data/boxes/item_scenes.h"
 #include "data/boxes/label_check.h"
-#include "data/boxes/stamp_scenes.h"
 #include "data/boxes/voc.h"
 #include "data/decorators.h"
 #include "data/limits.h"
@@ -21,8 +19,7 @@
 namespace tandem::datasets {
 
 BoxSetRegistry& box_sets() {
-  static BoxSetRegistry family({.what = "data set", .help = "the data set"},
-                                     {item_scenes_entry(), stamp_scenes_entry(), voc_entry(), coco_entry()});
+  static BoxSetRegistry family({.what = "data set", .help = "the data set"}, {voc_entry, coco_entry});
   return family;
 }
 

@@ -1,5 +1,5 @@
-// Sets of images with boxes by name: "scenes" (data/boxes/item_scenes.h), "stamps"
-// (data/boxes/stamp_scenes.h), "voc" (data/boxes/voc.h), "coco" (data/boxes/coco.h).
+// Sets of images with boxes by name: "voc" (data/boxes/voc.h), "coco" (data/boxes/coco.h), and those that
+// were added.
 #pragma once
 
 #include <optional>

@@ -130,11 +130,8 @@ LabelledCorpus read_labelled_lines(const LabelledLinesOptions& files, const Labe
 LabelledCorpusRegistry::Entry labelled_lines_entry() {
   return LabelledCorpusRegistry::entry<LabelledLinesOptions>(
       "labelled_lines", "labelled texts: tables, JSON objects, or a folder for each class",
-      LabelledLinesOptions::schema(),
-      [](const LabelledLinesOptions& files) {
-        return LabelledReader{[files](const LabelledCorpusOptions& options) {
-          return read_labelled_lines(files, options);
-        }};
+      LabelledLinesOptions::schema(), [](const LabelledLinesOptions& files) {
+        return LabelledReader{std::bind_front(read_labelled_lines, files)};
       });
 }
 

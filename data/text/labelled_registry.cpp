@@ -1,13 +1,12 @@
 #include "data/text/labelled_registry.h"
 
 #include "data/text/labelled_lines.h"
-#include "data/text/package_sections.h"
 
 namespace tandem::datasets {
 
 LabelledCorpusRegistry& labelled_corpora() {
   static LabelledCorpusRegistry family({.what = "corpus", .help = "the labelled texts"},
-                                             {labelled_lines_entry(), package_sections_entry()});
+                                       {labelled_lines_entry});
   return family;
 }
 

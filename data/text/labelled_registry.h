@@ -1,5 +1,5 @@
-// Corpora of labelled texts by name: "labelled_lines" (data/text/labelled_lines.h) and "package_sections"
-// (data/text/package_sections.h).
+// Corpora of labelled texts by name: "labelled_lines" (data/text/labelled_lines.h), and those that were
+// added.
 #pragma once
 
 #include "data/text/labelled_corpus.h"

@@ -114,9 +114,7 @@ PairTexts read_pair_files(const PairFileOptions& options) {
 PairCorpusRegistry::Entry pair_files_entry() {
   return PairCorpusRegistry::entry<PairFileOptions>(
       "text_pairs", "pairs of lines from files: sources and targets", PairFileOptions::schema(),
-      [](const PairFileOptions& options) {
-        return PairReader{[options] { return read_pair_files(options); }};
-      });
+      [](const PairFileOptions& options) { return PairReader{std::bind_front(read_pair_files, options)}; });
 }
 
 }  // namespace tandem::datasets

@@ -1,14 +1,11 @@
 #include "data/text/pair_registry.h"
 
-#include "data/text/cmu_dictionary.h"
-#include "data/text/office_help.h"
 #include "data/text/pair_files.h"
 
 namespace tandem::datasets {
 
 PairCorpusRegistry& pair_corpora() {
-  static PairCorpusRegistry family({.what = "pair corpus", .help = "the pairs of texts"},
-                                         {pair_files_entry(), cmu_dictionary_entry(), office_help_entry()});
+  static PairCorpusRegistry family({.what = "pair corpus", .help = "the pairs of texts"}, {pair_files_entry});
   return family;
 }
 

@@ -1,5 +1,4 @@
-// Pair corpora by name: "text_pairs" (data/text/pair_files.h), "cmu_dictionary" (data/text/cmu_dictionary.h),
-// "office_help" (data/text/office_help.h).
+// Pair corpora by name: "text_pairs" (data/text/pair_files.h), and those that were added.
 #pragma once
 
 #include <functional>
@@ -11,8 +10,8 @@ namespace tandem::datasets {
 
 struct PairReader {
   std::function<PairTexts()> read;
-  // Its codecs where a configuration names none: those of `defaults`, or 8000 pieces of a unigram model for both
-  // sides.
+  // Its codecs where a configuration names none: those of `defaults`, or 8000 pieces of a unigram model for
+  // both sides.
   PairOptions defaults{};
 };
 

@@ -1,13 +1,11 @@
 #include "data/text/registry.h"
 
-#include "data/text/package_descriptions.h"
 #include "data/text/text_file.h"
 
 namespace tandem::datasets {
 
 CorpusRegistry& corpora() {
-  static CorpusRegistry family({.what = "corpus", .help = "the text"},
-                                     {text_file_entry(), package_descriptions_entry()});
+  static CorpusRegistry family({.what = "corpus", .help = "the text"}, {text_file_entry});
   return family;
 }
 

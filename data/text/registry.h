@@ -1,5 +1,4 @@
-// Corpora by name: "text" (data/text/text_file.h) and "package_descriptions"
-// (data/text/package_descriptions.h).
+// Corpora by name: "text" (data/text/text_file.h), and those that were added.
 #pragma once
 
 #include <string_view>

@@ -13,10 +13,10 @@
 #include "autograd/ops/shape.h"
 #include "core/error.h"
 #include "core/random.h"
-#include "data/text/package_descriptions.h"
 #include "nn/layers.h"
 #include "optim/adam.h"
 #include "optim/step.h"
+#include "samples/package_descriptions.h"
 #include "studies/demo/arms.h"
 
 namespace tandem::demo {

@@ -10,8 +10,8 @@
 #include "autograd/engine.h"
 #include "config/load.h"
 #include "core/error.h"
-#include "data/text/package_descriptions.h"
 #include "report/table.h"
+#include "samples/package_descriptions.h"
 #include "studies/demo/arms.h"
 #include "studies/inspect/workbench.h"
 

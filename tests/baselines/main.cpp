@@ -11,8 +11,8 @@
 #include <exception>
 
 #include "core/error.h"
-#include "data/text/package_descriptions.h"
 #include "data/text/text_file.h"
+#include "samples/package_descriptions.h"
 #include "tests/baselines/kneser_ney.h"
 
 namespace {

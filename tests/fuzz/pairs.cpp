@@ -1,7 +1,7 @@
 // Pairs of texts: the first byte selects the format.
-#include "data/text/cmu_dictionary.h"
-#include "data/text/help_page.h"
 #include "data/text/pair_files.h"
+#include "samples/cmu_dictionary.h"
+#include "samples/help_page.h"
 #include "tests/fuzz/target.h"
 
 namespace tandem::fuzz {

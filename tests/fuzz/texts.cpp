@@ -2,9 +2,9 @@
 #include <array>
 
 #include "data/text/labelled_lines.h"
-#include "data/text/package_descriptions.h"
-#include "data/text/package_sections.h"
 #include "data/text/text_file.h"
+#include "samples/package_descriptions.h"
+#include "samples/package_sections.h"
 #include "tests/fuzz/target.h"
 
 namespace tandem::fuzz {

@@ -90,7 +90,7 @@ TEST_CASE("VOC by name, with VOCdevkit below the path", "[boxes]") {
   CHECK_FALSE(splits.validation.has_value());
   CHECK(splits.notes == Names{"training: 4 images; 6 boxes: cat 4, dog 2; 2 difficult",
                               "test: 2 images; 3 boxes: cat 2, dog 1; 1 difficult"});
-  CHECK(datasets::box_sets().names() == Names{"scenes", "stamps", "voc", "coco"});
+  CHECK(datasets::box_sets().names() == Names{"voc", "coco"});
 }
 
 TEST_CASE("difficult objects are dropped in training alone", "[boxes]") {

@@ -120,7 +120,6 @@ TEST_CASE("a corpus of labelled texts is opened by its name", "[text]") {
       .common = {}};
   CHECK(datasets::open_labelled_corpus(options).validation.size() == 1);
   CHECK(datasets::known_classes(options).empty());
-  CHECK(datasets::known_classes({.corpus = Corpus("package_sections", {}), .common = {}}).size() == 39);
 }
 
 namespace {

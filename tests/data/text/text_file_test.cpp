@@ -157,6 +157,4 @@ TEST_CASE("a corpus is opened by name", "[text]") {
   CHECK(datasets::open_corpus("text", {}, whole).train.ids.unpacked() == Ids{2, 3, 2, 1});
   CHECK_FAILS(UserError, datasets::open_corpus("text"), "train");
   CHECK_FAILS(UserError, datasets::open_corpus("txt", {}, whole), "text");
-  CHECK_FAILS(UserError, datasets::open_corpus("package_descriptions", {}, {{"path", "nowhere"}}),
-              "[nowhere] is missing; `./run data` fetches it");
 }

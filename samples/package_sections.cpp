@@ -1,4 +1,4 @@
-#include "data/text/package_sections.h"
+#include "samples/package_sections.h"
 
 #include <fmt/core.h>
 
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "data/text/package_descriptions.h"
+#include "samples/package_descriptions.h"
 
 namespace tandem::datasets {
 
@@ -102,9 +102,10 @@ LabelledCorpus package_sections(const std::filesystem::path& path, const Labelle
 LabelledCorpusRegistry::Entry package_sections_entry() {
   return LabelledCorpusRegistry::entry<PackageTextOptions>(
       "package_sections", "descriptions of Debian's packages with their sections, split by source",
-      PackageTextOptions::schema(), [](const PackageTextOptions& own, const LabelledCorpusOptions& options) {
-        return package_sections(own.path ? std::filesystem::path(*own.path) : fetched_package_descriptions(),
-                                options);
+      PackageTextOptions::schema(), [](const PackageTextOptions& own) {
+        return LabelledReader{std::bind_front(package_sections, own.path ? std::filesystem::path(*own.path)
+                                                                         : fetched_package_descriptions()),
+                              section_classes()};
       });
 }
 

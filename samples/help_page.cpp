@@ -1,4 +1,4 @@
-#include "data/text/help_page.h"
+#include "samples/help_page.h"
 
 #include <array>
 #include <charconv>

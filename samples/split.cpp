@@ -1,4 +1,4 @@
-#include "data/text/split.h"
+#include "samples/split.h"
 
 #include <zlib.h>
 

@@ -1,4 +1,4 @@
-#include "data/text/office_help.h"
+#include "samples/office_help.h"
 
 #include <fmt/core.h>
 
@@ -6,11 +6,11 @@
 
 #include "core/error.h"
 #include "core/options/check.h"
-#include "data/text/help_page.h"
-#include "data/text/split.h"
 #include "data/text/tokenizer.h"
 #include "files/input.h"
 #include "files/not_there.h"
+#include "samples/help_page.h"
+#include "samples/split.h"
 
 namespace tandem::datasets {
 
@@ -129,11 +129,10 @@ const options::Schema& OfficeHelpOptions::schema() {
 
 PairCorpusRegistry::Entry office_help_entry() {
   return PairCorpusRegistry::entry<OfficeHelpOptions>(
-      kOfficeHelp, "paragraphs of LibreOffice's help in two languages, split by page",
-      OfficeHelpOptions::schema(),
-      [](const OfficeHelpOptions& options) {
+      "office_help", "paragraphs of LibreOffice's help in two languages, split by page",
+      OfficeHelpOptions::schema(), [](const OfficeHelpOptions& options) {
         // Pieces that know every character.
-        return PairReader{[options] { return read_office_help(options); },
+        return PairReader{std::bind_front(read_office_help, options),
                           {.codec = CodecChoice("unigram", {{"coverage", 1.0}})}};
       });
 }

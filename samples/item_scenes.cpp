@@ -1,19 +1,19 @@
-#include "data/boxes/item_scenes.h"
+#include "samples/item_scenes.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "core/error.h"
-#include "data/boxes/placing.h"
 #include "data/digits.h"
 #include "data/fashion_mnist.h"
 #include "data/transforms/render.h"
+#include "samples/placing.h"
 
 namespace tandem::datasets {
 
 namespace {
 
-constexpr std::uint32_t kItemSceneStream = 4;  // of the seed's synthetic data; data/scenes.cpp has 2 and 3
+constexpr std::uint32_t kItemSceneStream = 4;  // of the seed's synthetic data; samples/scenes.cpp has 2 and 3
 constexpr std::uint8_t kItemEdge = 20;         // what is no brighter is no part of a picture
 constexpr float kOpaque = 40;                  // a darker pixel lets the ground through
 constexpr float kLeastScale = 0.7F, kMostScale = 2;

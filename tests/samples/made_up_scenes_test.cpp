@@ -1,9 +1,9 @@
 // Scenes with boxes that are composed as they are asked for.
 #include <set>
 
-#include "data/boxes/item_scenes.h"
-#include "data/boxes/stamp_scenes.h"
 #include "data/digits.h"
+#include "samples/item_scenes.h"
+#include "samples/stamp_scenes.h"
 #include "tests/data/boxes/support.h"
 
 using namespace tandem;

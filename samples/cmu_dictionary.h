@@ -14,7 +14,6 @@
 
 namespace tandem::datasets {
 
-inline constexpr const char* kCmuDictionary = "cmu_dictionary";
 // Pieces of the vocabularies of the training words of Debian's file, the special ones included: 50 of its 51
 // characters, and 40 phonemes.
 inline constexpr Index kCmuCharacters = 52, kCmuPhonemes = 42;

@@ -1,11 +1,11 @@
 // Colour scenes with a mask each: cut-outs with transparency on parts of photographs, composed as they are
-// asked for (data/cutout_material.h).
+// asked for (samples/cutout_material.h).
 #pragma once
 
 #include <array>
 
-#include "data/cutout_material.h"
 #include "data/labelled_set.h"
+#include "samples/cutout_material.h"
 
 namespace tandem::datasets {
 

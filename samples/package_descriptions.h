@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "data/text/corpus.h"
-#include "data/text/split.h"
+#include "samples/split.h"
 
 namespace tandem::datasets {
 

@@ -1,12 +1,12 @@
 // Colour scenes with boxes: cut-outs with transparency on parts of photographs, composed as they are asked
-// for (data/cutout_material.h).
+// for (samples/cutout_material.h).
 #pragma once
 
 #include <array>
 #include <vector>
 
-#include "data/boxes/composed_scenes.h"
-#include "data/cutout_material.h"
+#include "samples/composed_scenes.h"
+#include "samples/cutout_material.h"
 
 namespace tandem::datasets {
 

@@ -1,7 +1,7 @@
 // Pages of LibreOffice's help: their paragraphs, and the pairs of two languages.
-#include "data/text/help_page.h"
+#include "samples/help_page.h"
 
-#include "data/text/office_help.h"
+#include "samples/office_help.h"
 #include "tests/data/files.h"
 #include "tests/support/errors.h"
 

@@ -1,4 +1,4 @@
-#include "data/boxes/placing.h"
+#include "samples/placing.h"
 
 #include <algorithm>
 

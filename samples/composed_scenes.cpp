@@ -1,4 +1,4 @@
-#include "data/boxes/composed_scenes.h"
+#include "samples/composed_scenes.h"
 
 #include <fmt/core.h>
 

@@ -1,4 +1,4 @@
-#include "data/scenes.h"
+#include "samples/scenes.h"
 
 #include <algorithm>
 #include <array>
@@ -14,7 +14,7 @@ namespace tandem::datasets {
 
 namespace {
 
-constexpr Index kTrainingScenes = 4800, kTestScenes = 500;
+constexpr Index kMaskedTrainingScenes = 4800, kMaskedTestScenes = 500;
 constexpr Index kMeasuredScenes = 500;     // scenes whose pixels give the statistics
 constexpr std::uint32_t kSceneStream = 2;  // of the seed's synthetic data; data/synthetic.cpp has 0 and 1
 
@@ -99,8 +99,8 @@ Splits items_of(const ScenesOptions& own, const SetOptions& common) {
 
 Splits open_scenes(const ScenesOptions& own, const SetOptions& common) {
   const Splits items = items_of(own, common);
-  const Index training = common.train_size > 0 ? common.train_size : kTrainingScenes;
-  const Index testing = common.test_size > 0 ? common.test_size : kTestScenes;
+  const Index training = common.train_size > 0 ? common.train_size : kMaskedTrainingScenes;
+  const Index testing = common.test_size > 0 ? common.test_size : kMaskedTestScenes;
   const auto train =
       std::make_shared<Scenes>(items.train, own, training + common.validation_size, common.seed(), 0);
   train->set_statistics(statistics_of(*train, kMeasuredScenes));

@@ -1,4 +1,4 @@
-#include "data/text/cmu_dictionary.h"
+#include "samples/cmu_dictionary.h"
 
 #include <fmt/core.h>
 
@@ -7,10 +7,10 @@
 #include "core/error.h"
 #include "core/printable.h"
 #include "data/text/corpus.h"
-#include "data/text/split.h"
 #include "data/text/text_lines.h"
 #include "files/input.h"
 #include "files/not_there.h"
+#include "samples/split.h"
 
 namespace tandem::datasets {
 
@@ -142,12 +142,13 @@ const options::Schema& CmuDictionaryOptions::schema() {
 
 PairCorpusRegistry::Entry cmu_dictionary_entry() {
   return PairCorpusRegistry::entry<CmuDictionaryOptions>(
-      kCmuDictionary, "words and their pronunciations, split by word", CmuDictionaryOptions::schema(),
+      "cmu_dictionary", "words and their pronunciations, split by word", CmuDictionaryOptions::schema(),
       [](const CmuDictionaryOptions& options) {
-        return PairReader{[path = options.path ? std::filesystem::path(*options.path)
-                                               : installed_cmu_dictionary()] { return read_cmu_dictionary(path); },
-                          {.source_codec = CodecChoice("characters", {{"size", kCmuCharacters}}),
-                           .target_codec = CodecChoice("spaces", {{"size", kCmuPhonemes}})}};
+        return PairReader{
+            std::bind_front(read_cmu_dictionary,
+                            options.path ? std::filesystem::path(*options.path) : installed_cmu_dictionary()),
+            {.source_codec = CodecChoice("characters", {{"size", kCmuCharacters}}),
+             .target_codec = CodecChoice("spaces", {{"size", kCmuPhonemes}})}};
       });
 }
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "data/boxes/composed_scenes.h"
+#include "samples/composed_scenes.h"
 
 namespace tandem::datasets {
 

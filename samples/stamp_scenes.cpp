@@ -1,9 +1,9 @@
-#include "data/boxes/stamp_scenes.h"
+#include "samples/stamp_scenes.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "data/boxes/placing.h"
+#include "samples/placing.h"
 
 namespace tandem::datasets {
 

@@ -1,8 +1,9 @@
 // Package descriptions with the sections of their packages.
-#include "data/text/package_sections.h"
+#include "samples/package_sections.h"
 
 #include <algorithm>
 
+#include "data/text/labelled_registry.h"
 #include "tests/support/temporary_files.h"
 
 using namespace tandem;
@@ -37,6 +38,9 @@ TEST_CASE("sections are folded into classes", "[text]") {
   CHECK(class_of_section("httpd") == "web");
   CHECK(class_of_section("virtual") == "misc");
   CHECK(class_of_section("a section of next year") == "misc");
+  CHECK(datasets::known_classes(
+            {.corpus = options::Choice<datasets::labelled_corpora>("package_sections"), .common = {}})
+            .size() == 39);
 }
 
 TEST_CASE("descriptions have their section as a label, and sources keep together", "[text]") {

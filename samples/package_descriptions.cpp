@@ -1,4 +1,4 @@
-#include "data/text/package_descriptions.h"
+#include "samples/package_descriptions.h"
 
 #include <fmt/core.h>
 

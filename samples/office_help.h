@@ -1,5 +1,5 @@
 // Sentences and their translations: the pages of LibreOffice's help in two languages, Debian's
-// libreoffice-help-…, whose paragraphs have the same ids in each (data/text/help_page.h).
+// libreoffice-help-…, whose paragraphs have the same ids in each (samples/help_page.h).
 //
 // Whole pages are kept for validation and test, by split_of of their path below the language. Phrases come on
 // many pages: a source is a pair once for each part, with each of its translations, and an evaluated one that
@@ -13,8 +13,6 @@
 #include "data/text/pair_registry.h"
 
 namespace tandem::datasets {
-
-inline constexpr const char* kOfficeHelp = "office_help";
 
 struct OfficeHelpOptions {
   std::optional<std::string> path{};  // the folder of the languages; absent: the installed one

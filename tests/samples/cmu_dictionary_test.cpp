@@ -1,7 +1,7 @@
 // Words and their pronunciations, from a small file in the form of Festival's.
-#include "data/text/cmu_dictionary.h"
+#include "samples/cmu_dictionary.h"
 
-#include "data/text/split.h"
+#include "samples/split.h"
 #include "tests/data/files.h"
 #include "tests/support/errors.h"
 

@@ -1,4 +1,4 @@
-#include "data/cutout_material.h"
+#include "samples/cutout_material.h"
 
 #include <algorithm>
 #include <cmath>

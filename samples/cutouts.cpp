@@ -1,4 +1,4 @@
-#include "data/cutouts.h"
+#include "samples/cutouts.h"
 
 #include <algorithm>
 #include <cmath>

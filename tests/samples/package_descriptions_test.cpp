@@ -1,9 +1,10 @@
 // Package descriptions, split by source.
-#include "data/text/package_descriptions.h"
+#include "samples/package_descriptions.h"
 
 #include <cstdlib>
 
 #include "data/io/byte_reader.h"
+#include "data/text/registry.h"
 #include "tests/data/files.h"
 #include "tests/support/errors.h"
 #include "tests/support/paths.h"
@@ -104,7 +105,7 @@ TEST_CASE("lists of apt are joined: sources and sections beside descriptions", "
           " .\n Fast.\n\nPackage: apt\nDescription-md5: 01\nDescription-en: Tool\n\n"
           "Package: odd\nDescription-en: Odd\n\nPackage: i386-only\nDescription-en: Old\n");
   const std::string out = (folder / "joined").string();
-  REQUIRE(std::system((source_path("data/text/join_sources") + " " + packages + " " + translation + " " + out)
+  REQUIRE(std::system((source_path("samples/join_sources") + " " + packages + " " + translation + " " + out)
                           .c_str()) == 0);
   const auto bytes = datasets::testing::read_bytes(out);
   CHECK(std::string(bytes.begin(), bytes.end()) ==
@@ -134,4 +135,9 @@ TEST_CASE("files of descriptions that are not as they should be", "[text]") {
               "descriptions] its sources give 1 descriptions for training, 0 for validation and 0 for test");
   CHECK_FAILS(UserError, datasets::read_package_descriptions(folder / "nowhere"),
               "nowhere] is missing; `./run data` fetches it");
+}
+
+TEST_CASE("the file of descriptions that is missing names the command that fetches it", "[text]") {
+  CHECK_FAILS(UserError, datasets::open_corpus("package_descriptions", {}, {{"path", "nowhere"}}),
+              "[nowhere] is missing; `./run data` fetches it");
 }
