@@ -6,8 +6,7 @@ namespace tandem::models {
 
 options::Entries<LayerType>& layer_types() {
   static options::Entries<LayerType> types(
-      "layer type",
-      {weight_layers, norm_layers, pool_layers, shape_layers, activation_layers, block_layers});
+      "layer type", {weight_layers, norm_layers, pool_layers, shape_layers, activation_layers, block_layers});
   return types;
 }
 

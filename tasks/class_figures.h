@@ -1,5 +1,5 @@
-// Figures of classes from outside the tree: evaluations of classification, text_classification and segmentation
-// give them besides their own, and `checkpoint.best` may name them.
+// Figures of classes from outside the tree: evaluations of classification, text_classification and
+// segmentation give them besides their own, and `checkpoint.best` may name them.
 #pragma once
 
 #include <functional>

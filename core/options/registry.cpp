@@ -117,8 +117,10 @@ Schema schema_of_choice(const RegistryInfo& info, const std::vector<const Varian
 }
 
 void throw_late(const std::string& what, const std::string& name) {
-  throw UserError(what, fmt::format("\"{}\" is added after the first use, when keys and help already list every {}; "
-                                    "add it at the start of the program", name, what));
+  throw UserError(
+      what, fmt::format("\"{}\" is added after the first use, when keys and help already list every {}; "
+                        "add it at the start of the program",
+                        name, what));
 }
 
 void throw_twice(const std::string& what, const std::string& name) {

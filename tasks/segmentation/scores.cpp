@@ -125,9 +125,9 @@ Metrics PixelScores::metrics() const {
   const std::vector<metrics::Overlap> overlaps = metrics::overlaps_of(confusion_);
   const auto right = static_cast<double>(confusion_.right());
   Metrics metrics{{"miou", metrics::mean_iou(overlaps)},
-          {"dice", metrics::mean_dice(overlaps)},
-          {"pixel_accuracy", weight_ > 0.0 ? right / weight_ : 0.0},
-          {"loss", weight_ > 0.0 ? loss_ / weight_ : 0.0}};
+                  {"dice", metrics::mean_dice(overlaps)},
+                  {"pixel_accuracy", weight_ > 0.0 ? right / weight_ : 0.0},
+                  {"loss", weight_ > 0.0 ? loss_ / weight_ : 0.0}};
   add_class_figures(confusion_, metrics);
   return metrics;
 }

@@ -24,7 +24,8 @@ const std::vector<config::ListedKey>& known_keys() {
 Json layer(std::mt19937& random) {
   static const std::vector<std::string> types = models::layer_types().names();
   Json layer{{"type", types[random() % types.size()]}};
-  for (const options::Key& option : models::layer_types().find(layer["type"].get<std::string>())->schema.keys) {
+  for (const options::Key& option :
+       models::layer_types().find(layer["type"].get<std::string>())->schema.keys) {
     if (option.required || random() % 4 == 0)
       layer[option.name] = option.type.kind == options::Type::Kind::list
                                ? Json{static_cast<int>(random() % 20), -1}

@@ -318,7 +318,8 @@ class TaskFactory final : public tasks::TaskFactoryOf<Made, Options, WavesData> 
 
 void add_tiny_families() {
   tasks::registry().add([] { return tasks::family_of<TaskFactory<Pair>>("pair", "two networks in turn"); });
-  tasks::registry().add([] { return tasks::family_of<TaskFactory<Stream>>("stream", "a state that is carried along"); });
+  tasks::registry().add(
+      [] { return tasks::family_of<TaskFactory<Stream>>("stream", "a state that is carried along"); });
 }
 
 }  // namespace tandem::test
