@@ -27,6 +27,7 @@
 
 #include "autograd/op_traits.h"
 #include "core/backend.h"
+#include "core/grad_output.h"
 #include "core/tensor.h"
 
 namespace tandem {

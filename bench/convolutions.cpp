@@ -14,11 +14,14 @@
 #include <optional>
 
 #include "bench/conv_shapes.h"
+#include "core/backend.h"
 #include "core/cpu/conv_choice.h"
 #include "core/cpu/conv_probe.h"
 #include "core/cpu/cpu_features.h"
 #include "core/cpu/level.h"
 #include "core/error.h"
+#include "core/kernels/conv.h"
+#include "core/kernels/random.h"
 
 namespace {
 
@@ -100,12 +103,12 @@ class Operands {
     switch (what_.pass) {
       case Pass::forward:
         filter_.storage()->bump_version();
-        return cpu::backend().conv2d(set.x, filter_, {}, set.y, options);
+        return cpu::backend().conv().conv2d(set.x, filter_, {}, set.y, options);
       case Pass::input_gradient:
         filter_.storage()->bump_version();
-        return cpu::backend().conv2d_input_gradient(set.y, filter_, set.x, options, accumulate_);
+        return cpu::backend().conv().conv2d_input_gradient(set.y, filter_, set.x, options, accumulate_);
       case Pass::filter_gradient:
-        return cpu::backend().conv2d_filter_gradient(set.x, set.y, filter_, options, accumulate_);
+        return cpu::backend().conv().conv2d_filter_gradient(set.x, set.y, filter_, options, accumulate_);
     }
   }
 
@@ -115,7 +118,7 @@ class Operands {
   };
   static Tensor noise(const Shape& shape, DType dtype, std::uint64_t seed) {
     const Tensor tensor = Tensor::empty(shape, {.dtype = dtype});
-    cpu::backend().random_uniform({.seed = seed}, tensor, -1.0, 1.0);
+    cpu::backend().random().random_uniform({.seed = seed}, tensor, -1.0, 1.0);
     return tensor;
   }
 

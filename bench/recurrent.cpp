@@ -23,6 +23,8 @@
 #include "core/cpu/level.h"
 #include "core/cpu/onednn.h"
 #include "core/error.h"
+#include "core/kernels/random.h"
+#include "core/kernels/rnn.h"
 
 namespace {
 
@@ -56,7 +58,7 @@ struct Operands {
 
   static Tensor noise(const Shape& shape, DType dtype, std::uint64_t seed, double bound) {
     const Tensor tensor = Tensor::empty(shape, {.dtype = dtype});
-    cpu::backend().random_uniform({.seed = seed}, tensor, -bound, bound);
+    cpu::backend().random().random_uniform({.seed = seed}, tensor, -bound, bound);
     return tensor;
   }
 };
@@ -84,12 +86,13 @@ class Own final : public Layer {
     gradients_[5].tensor = Tensor::empty({4 * c.units}, {.dtype = DType::f32});
   }
   void forward() override {
-    reserve_ = cpu::backend().rnn({.options = {}, .in = in_, .y = y_, .h_n = h_, .c_n = c_, .keep = true});
+    reserve_ =
+        cpu::backend().rnn().rnn({.options = {}, .in = in_, .y = y_, .h_n = h_, .c_n = c_, .keep = true});
   }
   void backward() override {
     RnnBackward args{.options = {}, .in = in_, .y = y_, .reserve = reserve_, .dy = dy_};
     args.gradients = gradients_;
-    cpu::backend().rnn_backward(args);
+    cpu::backend().rnn().rnn_backward(args);
   }
   Tensor result() const override { return y_; }
   Tensor gradient() const override {

@@ -1,5 +1,6 @@
 #include "bench/synthetic.h"
 #include "bench/training_of_one.h"
+#include "core/kernels/random.h"
 #include "models/multibox.h"
 #include "models/ssd.h"
 #include "optim/sgd.h"
@@ -30,7 +31,7 @@ class DetectionTraining final : DetectionModel, public TrainingOfOne {
         TrainingOfOne(*ssd, optimizer, precision),
         images_(Tensor::empty(workload.images)),
         boxes_(synthetic_objects(workload.images[0], workload.objects, workload.classes)) {
-    backend_for({}).random_normal({.seed = 1}, images_, 0.0, 1.0);
+    backend_for({}).random().random_normal({.seed = 1}, images_, 0.0, 1.0);
   }
   Index items() const override { return images_.size(0); }
 

@@ -1,4 +1,5 @@
 #include "bench/training.h"
+#include "core/kernels/random.h"
 #include "models/dcgan.h"
 #include "nn/scopes.h"
 #include "optim/adam.h"
@@ -25,7 +26,7 @@ class GanTraining final : public Training {
         discriminator_step_(pair_.discriminator(), {&discriminator_adam_}, sharing_scaler(precision)),
         generator_step_(pair_.generator(), {&generator_adam_}, sharing_scaler(precision)),
         real_(Tensor::empty({batch, options.image_size, options.image_size, options.channels})) {
-    backend_for({}).random_uniform({.seed = 1}, real_, -1.0, 1.0);
+    backend_for({}).random().random_uniform({.seed = 1}, real_, -1.0, 1.0);
   }
 
   std::vector<double> step() override {

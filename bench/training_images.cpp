@@ -1,4 +1,5 @@
 #include "bench/training_of_one.h"
+#include "core/kernels/random.h"
 #include "optim/sgd.h"
 #include "tandem.h"
 
@@ -22,7 +23,7 @@ class SupervisedTraining final : ImageModel, public TrainingOfOne {
         TrainingOfOne(*module, optimizer, precision),
         by_pixel_(workload.by_pixel),
         images_(Tensor::empty(workload.images)) {
-    backend_for({}).random_normal({.seed = 1}, images_, 0.0, 1.0);
+    backend_for({}).random().random_normal({.seed = 1}, images_, 0.0, 1.0);
     const Shape targets = by_pixel_ ? workload.images.without(3) : Shape{workload.images[0]};
     const Tensor labels = drawn_words(targets, workload.classes, 2);
     labels_ = by_pixel_ ? cast(labels, DType::u8) : labels;

@@ -24,7 +24,7 @@ Backend& open(Device device) {
 
 }  // namespace
 
-std::unique_ptr<Recording> Backend::record(const std::function<void()>&) {
+std::unique_ptr<Recording> DeviceServices::record(const std::function<void()>&) {
   throw InternalError("device", fmt::format("{} does not record", to_string(device())));
 }
 

@@ -1,4 +1,4 @@
-// What Backend::render_images is told besides pixels.
+// Arguments of ImageKernels::render_images besides pixels.
 #pragma once
 
 #include <cstdint>

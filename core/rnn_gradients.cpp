@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "core/backend.h"
+#include "core/kernels/matmul.h"
+#include "core/kernels/reduce.h"
 
 namespace tandem {
 
@@ -27,17 +29,17 @@ void write_gradients(Backend& backend, const RnnBackward& args, const RnnStepGra
   const bool again = of.last < steps;
   const auto to = [&](RnnInput input) -> const GradOutput& { return args.gradients[input]; };
   const auto product = [&](const Tensor& a, const Tensor& b, RnnInput input, bool more) {
-    backend.matmul(a, b, {}, to(input).tensor,
-                   {.transpose_a = true, .accumulate = to(input).accumulate || again || more});
+    backend.matmul().matmul(a, b, {}, to(input).tensor,
+                            {.transpose_a = true, .accumulate = to(input).accumulate || again || more});
   };
   const auto sum = [&](const Tensor& of_rows, RnnInput input) {
     if (to(input).tensor.defined())
-      backend.reduce(Reduction::sum, of_rows, 1u, to(input).tensor, to(input).accumulate || again);
+      backend.reduce().reduce(Reduction::sum, of_rows, 1u, to(input).tensor, to(input).accumulate || again);
   };
   const Tensor da = flat(of.da), dq = flat(of.dq);
   if (to(kX).tensor.defined()) {
     const Tensor dx = to(kX).tensor.rows(time, count).viewed({count * rows, args.in.x.size(2)});
-    backend.matmul(da, args.in.weight_ih, {}, dx, {.accumulate = to(kX).accumulate});
+    backend.matmul().matmul(da, args.in.weight_ih, {}, dx, {.accumulate = to(kX).accumulate});
   }
   if (to(kWeightIh).tensor.defined()) product(da, flat(args.in.x.rows(time, count)), kWeightIh, false);
   if (to(kWeightHh).tensor.defined()) {

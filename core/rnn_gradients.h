@@ -2,7 +2,7 @@
 // after the backward pass through the steps. Shared by all devices.
 #pragma once
 
-#include "core/rnn.h"
+#include "core/kernels/rnn.h"
 
 namespace tandem {
 

@@ -2,6 +2,22 @@
 
 #include <memory>
 
+#include "core/kernels/attention.h"
+#include "core/kernels/boxes.h"
+#include "core/kernels/conv.h"
+#include "core/kernels/elementwise.h"
+#include "core/kernels/image.h"
+#include "core/kernels/index.h"
+#include "core/kernels/matmul.h"
+#include "core/kernels/norm.h"
+#include "core/kernels/pool.h"
+#include "core/kernels/random.h"
+#include "core/kernels/reduce.h"
+#include "core/kernels/rnn.h"
+#include "core/kernels/shape.h"
+#include "core/kernels/softmax.h"
+#include "core/kernels/update.h"
+
 namespace tandem {
 
 namespace {
@@ -21,7 +37,22 @@ class Addresses final : public MemorySource {
   std::uintptr_t next_ = std::uintptr_t{1} << 62;  // the allocator's lock guards it
 };
 
-class ShapesBackend final : public Backend {
+class ShapesBackend final : public Backend,
+                            AttentionKernels,
+                            BoxKernels,
+                            ConvKernels,
+                            ElementwiseKernels,
+                            ImageKernels,
+                            IndexKernels,
+                            MatmulKernels,
+                            NormKernels,
+                            PoolKernels,
+                            RandomKernels,
+                            ReduceKernels,
+                            RnnKernels,
+                            ShapeKernels,
+                            SoftmaxKernels,
+                            UpdateKernels {
  public:
   Device device() const override { return kShapes; }
   CachingAllocator& allocator() override {
@@ -38,10 +69,27 @@ class ShapesBackend final : public Backend {
   CachingAllocator& transfer_allocator() override { return host_allocator(); }
   void upload(const Tensor&, const Tensor&, std::uint64_t) override {}
 
-  // ---- elementwise
+  AttentionKernels& attention() override { return *this; }
+  BoxKernels& boxes() override { return *this; }
+  ConvKernels& conv() override { return *this; }
+  ElementwiseKernels& elementwise() override { return *this; }
+  ImageKernels& image() override { return *this; }
+  IndexKernels& index() override { return *this; }
+  MatmulKernels& matmul() override { return *this; }
+  NormKernels& norm() override { return *this; }
+  PoolKernels& pool() override { return *this; }
+  RandomKernels& random() override { return *this; }
+  ReduceKernels& reduce() override { return *this; }
+  RnnKernels& rnn() override { return *this; }
+  ShapeKernels& shape() override { return *this; }
+  SoftmaxKernels& softmax() override { return *this; }
+  UpdateKernels& update() override { return *this; }
+
+  // ---- copies
   void fill(const Tensor&, double) override {}
   void copy_bytes(const Tensor&, const Tensor&) override {}
   void cast(const Tensor&, const Tensor&, bool) override {}
+  // ---- elementwise
   void pointwise(FormulaId, const Scalars&, std::span<const Tensor>, const Tensor&, bool) override {}
   // ---- shape
   void strided_copy(const Tensor&, const StridedView&, const Tensor&, const StridedView&, const Shape&,
@@ -57,6 +105,9 @@ class ShapesBackend final : public Backend {
   void matmul(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const MatmulOptions&) override {}
   // ---- conv
   void conv2d(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Conv2dOptions&) override {}
+  Tensor conv2d_with_sums(const Tensor&, const Tensor&, const Tensor&, const Conv2dOptions&) override {
+    return {};
+  }
   void conv2d_input_gradient(const Tensor&, const Tensor&, const Tensor&, const Conv2dOptions&,
                              bool) override {}
   void conv2d_filter_gradient(const Tensor&, const Tensor&, const Tensor&, const Conv2dOptions&,

@@ -91,7 +91,7 @@ struct StorageRounding {
 };
 
 // Flat f32 buffers of equal length; unused moments are absent. The rules define the moments
-// (core/kernels/update.h).
+// (core/kernels/update_rules.h).
 struct UpdateBuffers {
   Tensor master{}, gradient{};
   Tensor working{};  // 16-bit copy of the master, written in the same pass, or absent

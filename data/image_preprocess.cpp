@@ -1,5 +1,6 @@
 #include "data/image_preprocess.h"
 
+#include "core/kernels/image.h"
 #include "data/sample_source.h"
 
 namespace tandem::datasets {
@@ -37,7 +38,7 @@ Batch ImagePreprocess::finish(Batch parts, std::span<const Tensor> memory) const
     const Shape& window = pipeline_.window_shape();
     const Shape shape{parts.samples, window[0], window[1],
                       images.numel() / (parts.samples * window[0] * window[1])};
-    backend_.render_images(parts[kRecords], parts[kWindows], affine_, images.viewed(shape));
+    backend_.image().render_images(parts[kRecords], parts[kWindows], affine_, images.viewed(shape));
   } else {
     backend_.cast(parts["image"], images);
   }

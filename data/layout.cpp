@@ -4,6 +4,7 @@
 
 #include "core/backend.h"
 #include "core/error.h"
+#include "core/kernels/shape.h"
 
 namespace tandem::datasets {
 
@@ -19,9 +20,9 @@ Tensor transposed(const Tensor& images) {
   const Tensor result =
       Tensor::empty({count, height, width, channels}, {.dtype = images.dtype(), .kind = MemoryKind::data});
   const Index pixels = height * width, each = pixels * channels;
-  backend_for(Device{}).strided_copy(images, {.offset = 0, .strides = {each, width, 1, pixels}}, result,
-                                     {.offset = 0, .strides = {each, width * channels, channels, 1}},
-                                     {count, height, width, channels});
+  backend_for(Device{}).shape().strided_copy(
+      images, {.offset = 0, .strides = {each, width, 1, pixels}}, result,
+      {.offset = 0, .strides = {each, width * channels, channels, 1}}, {count, height, width, channels});
   return result;
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/backend.h"
 #include "core/error.h"
+#include "core/kernels/softmax.h"
 
 namespace tandem::models {
 
@@ -42,7 +43,7 @@ Tensor scores_of(Row logits, Index classes, std::span<const Index> anchors) {
   const Tensor scores = Tensor::empty(rows.shape());
   float* to = rows.data<float>();
   for (const Index anchor : anchors) to = std::copy_n(logits.data() + anchor * classes, classes, to);
-  backend_for({}).softmax(rows, 1, false, scores);
+  backend_for({}).softmax().softmax(rows, 1, false, scores);
   return scores;
 }
 

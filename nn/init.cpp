@@ -11,6 +11,7 @@
 
 #include "core/backend.h"
 #include "core/error.h"
+#include "core/kernels/random.h"
 #include "core/shapes_backend.h"
 #include "nn/device.h"
 
@@ -62,6 +63,7 @@ void constant(const Tensor& weight, double value) {
 void uniform(const Tensor& weight, double low, double high) {
   require(low <= high, "init", "uniform needs low <= high, got {} and {}", low, high);
   backend_for(weight.device())
+      .random()
       .random_uniform(next_random_key(RandomPurpose::initialisation), weight, low, high);
   written(weight);
 }
@@ -69,6 +71,7 @@ void uniform(const Tensor& weight, double low, double high) {
 void normal(const Tensor& weight, double mean, double stddev) {
   require(stddev >= 0.0, "init", "a standard deviation must not be negative, got {}", stddev);
   backend_for(weight.device())
+      .random()
       .random_normal(next_random_key(RandomPurpose::initialisation), weight, mean, stddev);
   written(weight);
 }
@@ -128,7 +131,8 @@ void orthogonal(const Tensor& weight, double gain) {
   const Index thin = std::min(rows, columns);
 
   const Tensor random = Tensor::empty({tall, thin}, {.dtype = DType::f64});
-  backend_for(Device{}).random_normal(next_random_key(RandomPurpose::initialisation), random, 0.0, 1.0);
+  backend_for(Device{}).random().random_normal(next_random_key(RandomPurpose::initialisation), random, 0.0,
+                                               1.0);
   const Matrix normal_matrix = Eigen::Map<const Matrix>(random.data<double>(), tall, thin);
   const Eigen::HouseholderQR<Matrix> qr(normal_matrix);
   Matrix q = qr.householderQ() * Matrix::Identity(tall, thin);

@@ -1,6 +1,6 @@
 #include "optim/adagrad.h"
 
-#include "core/kernels/update.h"
+#include "core/kernels/update_rules.h"
 #include "optim/registry.h"
 
 namespace tandem::optim {

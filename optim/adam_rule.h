@@ -1,7 +1,7 @@
 // Keys shared by Adam, AdamW and LAMB.
 #pragma once
 
-#include "core/kernels/update.h"
+#include "core/kernels/update_rules.h"
 #include "optim/registry.h"
 
 namespace tandem::optim {

@@ -6,6 +6,7 @@
 
 #include "core/backend.h"
 #include "core/error.h"
+#include "core/kernels/update.h"
 
 namespace tandem::optim {
 
@@ -45,7 +46,7 @@ double norm_of(const TensorList& gradients) {
   const Tensor state = host.to(backend.device());
   for (const Tensor& gradient : gradients) {
     const UpdateRange all{.count = gradient.numel()};
-    backend.check_gradients(gradient, {&all, 1}, {.unscaled = true}, state, {});
+    backend.update().check_gradients(gradient, {&all, 1}, {.unscaled = true}, state, {});
   }
   host = state.to(Device{});
   backend.synchronize();
@@ -61,14 +62,16 @@ double clip_norm(const TensorList& gradients, double max_norm) {
   const double factor = max_norm / (norm + 1e-6);
   if (!std::isfinite(norm) || factor >= 1.0) return norm;
   for (const Tensor& gradient : gradients)
-    backend_for(gradient.device()).scale_and_limit(gradient, factor, std::numeric_limits<double>::infinity());
+    backend_for(gradient.device())
+        .update()
+        .scale_and_limit(gradient, factor, std::numeric_limits<double>::infinity());
   return norm;
 }
 
 void clip_value(const TensorList& gradients, double limit) {
   check(gradients, limit);
   for (const Tensor& gradient : gradients)
-    backend_for(gradient.device()).scale_and_limit(gradient, 1.0, limit);
+    backend_for(gradient.device()).update().scale_and_limit(gradient, 1.0, limit);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "core/backend.h"
 #include "core/error.h"
+#include "core/kernels/update.h"
 
 namespace tandem::optim {
 
@@ -40,8 +41,8 @@ void Ema::update(const Tensor& state, std::int64_t applied) {
   AverageRule rule{.decay = options_.decay, .warm_up = options_.warm_up};
   if (uniform()) rule = {.decay = 1.0 - 1.0 / static_cast<double>(applied - begun_), .warm_up = false};
   Backend& backend = backend_for(masters_.device());
-  backend.update_average(masters_, average_, rule, state);
-  if (statistics_.defined()) backend.update_average(statistics_, average_statistics_, rule, state);
+  backend.update().update_average(masters_, average_, rule, state);
+  if (statistics_.defined()) backend.update().update_average(statistics_, average_statistics_, rule, state);
 }
 
 Ema::Scope::Scope(Ema& ema) : ema_(ema) {

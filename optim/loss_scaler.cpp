@@ -8,6 +8,7 @@
 
 #include "core/backend.h"
 #include "core/error.h"
+#include "core/kernels/update.h"
 
 namespace tandem::optim {
 
@@ -109,7 +110,8 @@ ScaleState LossScaler::state_of(int index) const {
 
 void LossScaler::repair(const Tensor& gradients, std::span<const UpdateRange> ranges, int index) const {
   if (options_.floor_action != FloorAction::sanitize) return;
-  backend_for(device_).sanitize(gradients, ranges, static_cast<float>(options_.floor), device_state(index));
+  backend_for(device_).update().sanitize(gradients, ranges, static_cast<float>(options_.floor),
+                                         device_state(index));
 }
 
 void LossScaler::set(double scale, int index) {
@@ -123,7 +125,7 @@ void LossScaler::set(double scale, int index) {
 
 void LossScaler::move_scales() {
   Backend& backend = backend_for(device_);
-  for (const Tensor& state : states_) backend.update_scale(rules_, state);
+  for (const Tensor& state : states_) backend.update().update_scale(rules_, state);
 }
 
 void LossScaler::end_iteration() {

@@ -1,7 +1,7 @@
 #include "optim/optimizer.h"
 
 #include "core/error.h"
-#include "core/kernels/update.h"
+#include "core/kernels/update_rules.h"
 #include "core/names.h"
 #include "core/pattern.h"
 #include "core/suggest.h"

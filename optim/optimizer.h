@@ -2,7 +2,7 @@
 // parameter; optim/step.h owns them.
 //
 // A rule receives unscaled, averaged and clipped f32 gradients, and f32 masters. An elementwise rule
-// (core/kernels/update.h) is one pass over all parameters; other optimizers override `update`
+// (core/kernels/update_rules.h) is one pass over all parameters; other optimizers override `update`
 // (optim/update_context.h).
 #pragma once
 
@@ -16,7 +16,7 @@
 #include "core/options/registry.h"
 
 namespace tandem {
-class UpdateRule;  // core/kernels/update.h
+class UpdateRule;  // core/kernels/update_rules.h
 }
 
 namespace tandem::optim {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "autograd/leaf.h"
-#include "core/backend.h"
+#include "core/device_services.h"
 #include "nn/module.h"
 #include "optim/step/shard_accumulator.h"
 

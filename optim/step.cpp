@@ -7,6 +7,7 @@
 #include "autograd/engine.h"
 #include "core/backend.h"
 #include "core/error.h"
+#include "core/kernels/update.h"
 
 namespace tandem::optim {
 
@@ -78,7 +79,7 @@ Tensor Step::seed_for(const Tensor& loss, double weight, int loss_index) const {
   Tensor seed = loss_scale(loss_index).viewed(loss.shape());
   if (weight != 1.0) {
     seed = seed.clone();
-    backend().scale_and_limit(seed, weight, std::numeric_limits<double>::infinity());
+    backend().update().scale_and_limit(seed, weight, std::numeric_limits<double>::infinity());
   }
   if (loss.dtype() == DType::f32) return seed;
   const Tensor wide = Tensor::empty(loss.shape(), loss.options());
@@ -123,7 +124,8 @@ void Step::enqueue_backward(const Tensor& loss, PartWeight weight, int loss_inde
   const Tensor seed = seed_for(loss, weight.divisor, loss_index);
   if (shards_) shards_->expect(micro_batches_.last());
   tandem::backward(std::span(&loss, 1), std::span(&seed, 1));
-  backend().accumulate_loss(loss, weight.divisor, state_, scaler_->device_state(scale_index(loss_index)));
+  backend().update().accumulate_loss(loss, weight.divisor, state_,
+                                     scaler_->device_state(scale_index(loss_index)));
   if (per_loss()) loss_gradients_->add(loss_index, state_);
   if (shards_) shards_->count(weight, loss.device() == Device{} ? loss.item() : 0.0, micro_batches_.last());
 }
@@ -196,12 +198,12 @@ void Step::unscale() {
   const double divisor = total_weight_;
   if (per_loss()) {
     for (const UpdateRange& range : trained_.active())
-      backend().scale_and_limit(gradients.rows(range.first, range.count), 1.0 / divisor,
-                                std::numeric_limits<double>::infinity());
+      backend().update().scale_and_limit(gradients.rows(range.first, range.count), 1.0 / divisor,
+                                         std::numeric_limits<double>::infinity());
   } else {
     scaler_->repair(gradients, trained_.active(), scale_index_);
-    backend().unscale(gradients, trained_.active(), {.divisor = divisor}, gradients, state_,
-                      scaler_->device_state(scale_index_));
+    backend().update().unscale(gradients, trained_.active(), {.divisor = divisor}, gradients, state_,
+                               scaler_->device_state(scale_index_));
   }
   trained_.mark_all_rows();
   unscaled_ = true;
@@ -316,15 +318,15 @@ void Step::check_and_decide(const Tensor& rates) {
   if (!rules_.unscaled) scaler_->repair(gradients, trained_.active(), scale_index_);
   if (options_.check_gradients) {
     const auto check = [&] {
-      backend().check_gradients(gradients, trained_.active(),
-                                {.divisor = rules_.divisor,
-                                 .unscaled = rules_.unscaled,
-                                 .magnitude = scaler_->options().estimator != ScaleEstimator::none},
-                                state_, scale);
+      backend().update().check_gradients(gradients, trained_.active(),
+                                         {.divisor = rules_.divisor,
+                                          .unscaled = rules_.unscaled,
+                                          .magnitude = scaler_->options().estimator != ScaleEstimator::none},
+                                         state_, scale);
     };
     trained_.parts() ? shards_->check_in_turn(*static_cast<StepState*>(state_.raw()), check) : check();
   }
-  backend().decide_step(rules_, rates, state_, scale);
+  backend().update().decide_step(rules_, rates, state_, scale);
   if (own_scaler_) own_scaler_->move_scales();
 }
 

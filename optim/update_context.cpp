@@ -8,6 +8,7 @@
 #include "core/backend.h"
 #include "core/error.h"
 #include "core/kernels/update.h"
+#include "core/kernels/update_rules.h"
 
 namespace tandem::optim {
 
@@ -82,7 +83,7 @@ void UpdatedParameter::update(const UpdateRule& rule, std::initializer_list<std:
                               .rounding = rounding()};
   UpdateRule clipped = rule;
   clipped.clip_value = work_.clip_value;
-  work_.backend.update(clipped, {&range_, 1}, buffers, work_.step);
+  work_.backend.update().update(clipped, {&range_, 1}, buffers, work_.step);
 }
 
 // Each element draws by its place in the parameter, each parameter by its own seed.
@@ -100,7 +101,7 @@ void UpdatedParameter::assign(const Tensor& value, UpdateBuffers target, bool un
   range.slot = slot;
   target.gradient = value;
   target.counts = work_.buffers.counts;
-  work_.backend.update(rule, {&range, 1}, target, work_.step);
+  work_.backend.update().update(rule, {&range, 1}, target, work_.step);
 }
 
 UpdateContext::UpdateContext(const UpdateWork& work) : work_(work) {
@@ -112,7 +113,7 @@ UpdateContext::UpdateContext(const UpdateWork& work) : work_(work) {
 void UpdateContext::update(const UpdateRule& rule) {
   UpdateRule clipped = rule;
   clipped.clip_value = work_.clip_value;
-  work_.backend.update(clipped, work_.ranges, work_.buffers, work_.step);
+  work_.backend.update().update(clipped, work_.ranges, work_.buffers, work_.step);
 }
 
 }  // namespace tandem::optim

@@ -8,6 +8,7 @@
 
 #include "core/backend.h"
 #include "core/error.h"
+#include "core/kernels/update.h"
 
 namespace tandem::parallel {
 
@@ -51,7 +52,7 @@ class DeviceExchange final : public optim::ShardExchange {
       sent.exact = range.clone();
       start(sent.exact);
     }
-    if (divisor_ > 1) backend.scale_and_limit(range, 1.0 / divisor_, kAnySize);
+    if (divisor_ > 1) backend.update().scale_and_limit(range, 1.0 / divisor_, kAnySize);
     sent.values = memory_for(range);
     backend.cast(range, sent.values);
     start(sent.values);
@@ -72,7 +73,7 @@ class DeviceExchange final : public optim::ShardExchange {
     WireError found;
     for (const Sent& sent : sent_) {
       backend.cast(sent.values, sent.range);
-      if (divisor_ > 1) backend.scale_and_limit(sent.range, divisor_, kAnySize);
+      if (divisor_ > 1) backend.update().scale_and_limit(sent.range, divisor_, kAnySize);
       if (sent.exact.defined()) compare(sent, found);
     }
     // A step that overflowed says nothing.

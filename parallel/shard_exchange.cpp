@@ -11,6 +11,7 @@
 
 #include "core/backend.h"
 #include "core/error.h"
+#include "core/kernels/update.h"
 #include "parallel/arithmetic.h"
 #include "parallel/partition.h"
 #include "parallel/shard_sum.h"
@@ -90,7 +91,7 @@ class RangeSums {
       sum.work = start(range);
     } else {
       if (error_ && !*error_) sum.exact = range.clone();
-      if (divisor_ > 1) backend.scale_and_limit(range, 1.0 / divisor_, kNoLimit);
+      if (divisor_ > 1) backend.update().scale_and_limit(range, 1.0 / divisor_, kNoLimit);
       sum.sent = memory_for(range);
       backend.cast(range, sum.sent);
       sum.work = start(sum.sent);
@@ -108,13 +109,13 @@ class RangeSums {
       reduce(exact, counts, exact.rows(first, own.numel()));
     }
     Backend& backend = backend_for(total.device());
-    if (divisor_ > 1) backend.scale_and_limit(total, 1.0 / divisor_, kNoLimit);
+    if (divisor_ > 1) backend.update().scale_and_limit(total, 1.0 / divisor_, kNoLimit);
     used_ = 0;
     const Tensor sent = memory_for(total), received = sent.rows(first, own.numel());
     backend.cast(total, sent);
     reduce(sent, counts, received);
     backend.cast(received, own);
-    if (divisor_ > 1) backend.scale_and_limit(own, divisor_, kNoLimit);
+    if (divisor_ > 1) backend.update().scale_and_limit(own, divisor_, kNoLimit);
     if (!exact.defined()) return;
     WireError found;
     add_difference(own, exact.rows(first, own.numel()), found);
@@ -130,7 +131,7 @@ class RangeSums {
       if (!sum.sent.defined()) continue;
       Backend& backend = backend_for(sum.range.device());
       backend.cast(sum.sent, sum.range);
-      if (divisor_ > 1) backend.scale_and_limit(sum.range, divisor_, kNoLimit);
+      if (divisor_ > 1) backend.update().scale_and_limit(sum.range, divisor_, kNoLimit);
       if (sum.exact.defined()) compare(sum, found);
     }
     note(found);

@@ -12,6 +12,7 @@
 #include "autograd/ops/shape.h"
 #include "autograd/wide_gradients.h"
 #include "core/error.h"
+#include "core/kernels/attention.h"
 
 namespace tandem {
 
@@ -56,7 +57,7 @@ Tensor seen_scores(const Tensor& x, const AttentionMask& mask) {
 MaskedSoftmax::Out MaskedSoftmax::forward(Context& context, Saved& saved, const In& in) const {
   check_scores(in.x, mask);
   saved.y = context.empty(in.x.shape());
-  context.backend.masked_softmax(in.x, mask, saved.y);
+  context.backend.attention().masked_softmax(in.x, mask, saved.y);
   return {saved.y};
 }
 
@@ -66,7 +67,7 @@ MaskedSoftmax::In MaskedSoftmax::backward(const Saved& saved, const Out& dy, con
   if (!needs.create_graph()) {
     const bool overwrite = dy.y.dtype() == y.dtype() && needs.may_overwrite(dy.y);
     const Tensor dx = overwrite ? dy.y.detach() : Tensor::empty(y.shape(), y.options());
-    backend_for(y.device()).masked_softmax_backward(y, dy.y, mask, dx);
+    backend_for(y.device()).attention().masked_softmax_backward(y, dy.y, mask, dx);
     return {dx};
   }
   const Tensor seen = seen_scores(y, mask), p = cast(y, wide_of(y.dtype()));
@@ -145,7 +146,7 @@ AdditiveAttention::Out AdditiveAttention::forward(Context& context, Saved& saved
                              .in = unified(in, context.dtype, copy),
                              .context = context.empty({e.queries, e.rows, e.channels}),
                              .weights = context.empty({e.queries, e.rows, e.keys})};
-  context.backend.additive_attention(args);
+  context.backend.attention().additive_attention(args);
   saved = {args.in, args.weights};
   return {args.context, args.weights};
 }
@@ -174,7 +175,7 @@ AdditiveAttention::In AdditiveAttention::backward(const Saved& saved, const Out&
     }
     gradients[i] = args.gradients[i].tensor;
   }
-  backend_for(saved.in.query.device()).additive_attention_backward(args);
+  backend_for(saved.in.query.device()).attention().additive_attention_backward(args);
   return result;
 }
 

@@ -1,13 +1,14 @@
-// Attention: masked softmax, and the two forms of attention made of it. core/attention.h defines the mask: a
-// query sees the keys within the length of their row and, if causal, none after itself, aligned at the end.
-// Masked positions are excluded, not masked by adding a number: their values, NaN included, have no effect. A
-// query that sees no key has weights and gradients of 0.
+// Attention: masked softmax, and the two forms of attention made of it. core/kernels/attention.h defines the
+// mask: a query sees the keys within the length of their row and, if causal, none after itself, aligned at
+// the end. Masked positions are excluded, not masked by adding a number: their values, NaN included, have no
+// effect. A query that sees no key has weights and gradients of 0.
 //
 // Softmax and sums are computed in f32 (f64 for f64); weights have the dtype of the scores, so they are
 // 16-bit under mixed precision. Luong's attention is masked_softmax between two products.
 #pragma once
 
 #include "autograd/op.h"
+#include "core/op_options.h"
 
 namespace tandem {
 

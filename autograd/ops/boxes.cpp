@@ -4,6 +4,7 @@
 #include "autograd/modes.h"
 #include "autograd/ops/boxes_ops.h"
 #include "core/error.h"
+#include "core/kernels/boxes.h"
 
 namespace tandem {
 
@@ -13,23 +14,23 @@ MatchBoxes::Out MatchBoxes::forward(Context& context, Saved&, const In& in) cons
   const Index images = in.boxes.size(0), anchors = in.anchors.size(0);
   const Out out{context.empty({images, anchors}, DType::i32), context.empty({images, anchors, 4}, DType::f32),
                 context.empty({images}, DType::i32)};
-  context.backend.match_boxes({.anchors = in.anchors,
-                               .boxes = in.boxes,
-                               .options = options,
-                               .label = out.label,
-                               .code = out.code,
-                               .unmatched = out.unmatched});
+  context.backend.boxes().match_boxes({.anchors = in.anchors,
+                                       .boxes = in.boxes,
+                                       .options = options,
+                                       .label = out.label,
+                                       .code = out.code,
+                                       .unmatched = out.unmatched});
   return out;
 }
 MatchBoxes::In MatchBoxes::backward(const Saved&, const Out&, const Needs&) const { return {}; }
 
 MineNegatives::Out MineNegatives::forward(Context& context, Saved&, const In& in) const {
   const Out out{context.empty(in.loss.shape(), DType::f32), context.empty(in.loss.shape(), DType::f32)};
-  context.backend.mine_negatives({.loss = in.loss,
-                                  .label = in.label,
-                                  .options = options,
-                                  .class_weight = out.class_weight,
-                                  .box_weight = out.box_weight});
+  context.backend.boxes().mine_negatives({.loss = in.loss,
+                                          .label = in.label,
+                                          .options = options,
+                                          .class_weight = out.class_weight,
+                                          .box_weight = out.box_weight});
   return out;
 }
 MineNegatives::In MineNegatives::backward(const Saved&, const Out&, const Needs&) const { return {}; }

@@ -1,9 +1,9 @@
-// Training targets of detectors: matching of anchors and objects, and hard negative mining (core/boxes.h).
-// f32 on every device; no gradients.
+// Training targets of detectors: matching of anchors and objects, and hard negative mining
+// (core/kernels/boxes.h). f32 on every device; no gradients.
 #pragma once
 
 #include "autograd/op.h"
-#include "core/boxes.h"
+#include "core/op_options.h"
 
 namespace tandem {
 

@@ -8,6 +8,8 @@
 #include "autograd/ops/elementwise_ops.h"
 #include "autograd/ops/matmul_ops.h"
 #include "autograd/ops/shape.h"
+#include "core/kernels/conv.h"
+#include "core/kernels/shape.h"
 
 namespace tandem {
 
@@ -121,12 +123,13 @@ Conv2d::Out Conv2d::forward(Context& context, Saved& saved, const In& in) const 
   const Tensor y = context.empty(shape);
   saved = {in.x, in.filter};
   if (sums.wanted() && !in.bias.defined()) {
-    if (const Tensor given = context.backend.conv2d_with_sums(in.x, in.filter, y, options); given.defined()) {
+    if (const Tensor given = context.backend.conv().conv2d_with_sums(in.x, in.filter, y, options);
+        given.defined()) {
       sums.set(given);
       return {y};
     }
   }
-  context.backend.conv2d(in.x, in.filter, in.bias, y, options);
+  context.backend.conv().conv2d(in.x, in.filter, in.bias, y, options);
   return {y};
 }
 
@@ -170,7 +173,7 @@ Conv2dInputGradient::Out Conv2dInputGradient::forward(Context& context, Saved& s
   check_gradient(info, in.dy, extent, {in.filter.size(1), in.filter.size(2)}, options);
   const GradOutput dx =
       context.destination({in.dy.size(0), extent[0], extent[1], in.filter.size(3) * options.groups});
-  context.backend.conv2d_input_gradient(in.dy, in.filter, dx.tensor, options, dx.accumulate);
+  context.backend.conv().conv2d_input_gradient(in.dy, in.filter, dx.tensor, options, dx.accumulate);
   saved = {in.dy, in.filter};
   return {dx.tensor};
 }
@@ -199,7 +202,7 @@ Conv2dFilterGradient::Out Conv2dFilterGradient::forward(Context& context, Saved&
   check_gradient(info, in.dy, {in.x.size(1), in.x.size(2)}, kernel, options);
   const Shape whole{in.dy.size(3), kernel[0], kernel[1], in.x.size(3) / options.groups};
   const GradOutput dfilter = context.destination(whole, rounded ? context.dtype : wide_of(context.dtype));
-  context.backend.conv2d_filter_gradient(in.x, in.dy, dfilter.tensor, options, dfilter.accumulate);
+  context.backend.conv().conv2d_filter_gradient(in.x, in.dy, dfilter.tensor, options, dfilter.accumulate);
   saved = {in.x, in.dy};
   return {dfilter.tensor};
 }
@@ -246,9 +249,9 @@ ConvTranspose2d::Out ConvTranspose2d::forward(Context& context, Saved& saved, co
     StridedView repeated;
     repeated.strides[1] = 1;
     const Shape rows{y.numel() / std::max<Index>(channels, 1), channels};
-    context.backend.strided_copy(bias, repeated, y, {0, rows.strides()}, rows);
+    context.backend.shape().strided_copy(bias, repeated, y, {0, rows.strides()}, rows);
   }
-  context.backend.conv2d_input_gradient(in.x, in.filter, y, options, in.bias.defined());
+  context.backend.conv().conv2d_input_gradient(in.x, in.filter, y, options, in.bias.defined());
   saved = {in.x, in.filter};
   return {y};
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "autograd/op.h"
+#include "core/op_options.h"
 
 namespace tandem {
 

@@ -7,6 +7,8 @@
 #include "autograd/ops/elementwise_ops.h"
 #include "autograd/ops/reduce.h"
 #include "core/error.h"
+#include "core/kernels/elementwise.h"
+#include "core/kernels/reduce.h"
 
 namespace tandem {
 
@@ -55,7 +57,7 @@ Tensor pointwise_forward(Context& context, const PointwiseCall& call, DType dtyp
     if (operand.shape() != shape) shape = broadcast(shape, operand.shape(), call.info.name);
   }
   Tensor y = context.empty(shape, dtype);
-  context.backend.pointwise(call.formula, call.scalars, call.operands, y);
+  context.backend.elementwise().pointwise(call.formula, call.scalars, call.operands, y);
   return y;
 }
 
@@ -65,6 +67,7 @@ Tensor broadcast_gradient(const Tensor& full, const Shape& shape, const Needs& n
   const GradOutput* sink = needs.sink(input);
   const Tensor y = sink ? sink->tensor : Tensor::empty(shape, full.options());
   backend_for(full.device())
+      .reduce()
       .reduce(Reduction::sum, full, broadcast_axes(full.shape(), shape), y, sink && sink->accumulate);
   return y;
 }
@@ -75,7 +78,8 @@ Tensor pointwise_gradient(const GradientCall& call, const Shape& shape, const Ne
   Backend& backend = backend_for(dy.device());
   if (dy.shape() == shape) {
     if (const GradOutput* sink = needs.sink(input)) {
-      backend.pointwise(call.formula, call.scalars, call.operands, sink->tensor, sink->accumulate);
+      backend.elementwise().pointwise(call.formula, call.scalars, call.operands, sink->tensor,
+                                      sink->accumulate);
       return sink->tensor;
     }
   }
@@ -84,7 +88,7 @@ Tensor pointwise_gradient(const GradientCall& call, const Shape& shape, const Ne
   const Tensor full = call.overwrite && !widen
                           ? dy.detach()
                           : Tensor::empty(dy.shape(), {widen ? DType::f32 : dy.dtype(), dy.device()});
-  backend.pointwise(call.formula, call.scalars, call.operands, full);
+  backend.elementwise().pointwise(call.formula, call.scalars, call.operands, full);
   return broadcast_gradient(full, shape, needs, input);
 }
 
@@ -96,7 +100,7 @@ Tensor pointwise_plain(FormulaId formula, const Scalars& scalars, std::span<cons
     dtype = promote(dtype, operand.dtype());
   }
   const Tensor y = Tensor::empty(shape, {dtype, operands[0].device()});
-  backend_for(y.device()).pointwise(formula, scalars, operands, y);
+  backend_for(y.device()).elementwise().pointwise(formula, scalars, operands, y);
   return y;
 }
 

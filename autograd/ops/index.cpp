@@ -6,6 +6,7 @@
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/index_ops.h"
 #include "autograd/ops/shape.h"
+#include "core/kernels/index.h"
 
 namespace tandem {
 
@@ -42,16 +43,16 @@ Embedding::Out Embedding::forward(Context& context, Saved& saved, const In& in) 
   saved.index = in.index;
   const Shape rows = in.index.shape().inserted(in.index.rank(), table[1]);
   const Tensor y = context.empty(rows, is_floating(context.dtype) ? context.dtype : stored);
-  context.backend.index_select(in.table, in.index, 0, y, info.name);
+  context.backend.index().index_select(in.table, in.index, 0, y, info.name);
   return {y};
 }
 
 Embedding::In Embedding::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
   if (const GradOutput* sink = needs.sink(0); sink && sink->marks.defined()) {
     Backend& backend = backend_for(sink->tensor.device());
-    if (!sink->accumulate) backend.clear_rows(sink->tensor, sink->marks);
-    backend.mark_rows(saved.index, sink->marks, padding_index);
-    backend.index_add(dy.y, saved.index, 0, sink->tensor, padding_index);
+    if (!sink->accumulate) backend.index().clear_rows(sink->tensor, sink->marks);
+    backend.index().mark_rows(saved.index, sink->marks, padding_index);
+    backend.index().index_add(dy.y, saved.index, 0, sink->tensor, padding_index);
     return {sink->tensor, {}};
   }
   const DType wide = wide_of(stored);
@@ -61,7 +62,7 @@ Embedding::In Embedding::backward(const Saved& saved, const Out& dy, const Needs
 Gather::Out Gather::forward(Context& context, Saved& saved, const In& in) const {
   saved.index = in.index;
   const Tensor y = context.empty(in.index.shape(), in.x.dtype());
-  context.backend.gather(in.x, in.index, axis, y);
+  context.backend.index().gather(in.x, in.index, axis, y);
   return {y};
 }
 
@@ -74,12 +75,12 @@ ScatterAdd::Out ScatterAdd::forward(Context& context, Saved& saved, const In& in
   const DType dtype = in.x.defined() ? promote(in.x.dtype(), in.src.dtype()) : in.src.dtype();
   if (!in.x.defined()) {
     const GradOutput y = zeroed(context, shape, dtype);
-    context.backend.scatter_add(in.src, in.index, axis, y.tensor);
+    context.backend.index().scatter_add(in.src, in.index, axis, y.tensor);
     return {y.tensor};
   }
   const Tensor y = context.empty(shape, dtype);
   context.backend.cast(in.x, y);
-  context.backend.scatter_add(in.src, in.index, axis, y);
+  context.backend.index().scatter_add(in.src, in.index, axis, y);
   return {y};
 }
 
@@ -93,7 +94,7 @@ ScatterAdd::In ScatterAdd::backward(const Saved& saved, const Out& dy, const Nee
 IndexSelect::Out IndexSelect::forward(Context& context, Saved& saved, const In& in) const {
   saved.index = in.index;
   const Tensor y = context.empty(shape.with(axis, in.index.numel()), in.x.dtype());
-  context.backend.index_select(in.x, in.index, axis, y);
+  context.backend.index().index_select(in.x, in.index, axis, y);
   return {y};
 }
 
@@ -106,7 +107,7 @@ IndexAdd::Out IndexAdd::forward(Context& context, Saved& saved, const In& in) co
   require_index(in.index, info.name);
   saved.index = in.index;
   const GradOutput y = zeroed(context, shape, dtype);
-  context.backend.index_add(in.src, in.index, axis, y.tensor, skip);
+  context.backend.index().index_add(in.src, in.index, axis, y.tensor, skip);
   return {y.tensor};
 }
 
@@ -130,7 +131,7 @@ IndexAdd::In IndexAdd::backward(const Saved& saved, const Out& dy, const Needs&)
 
 OneHot::Out OneHot::forward(Context& context, Saved&, const In& in) const {
   const Tensor y = context.empty(in.index.shape().inserted(in.index.rank(), classes), dtype);
-  context.backend.one_hot(in.index, y);
+  context.backend.index().one_hot(in.index, y);
   return {y};
 }
 
@@ -140,7 +141,7 @@ TopK::Out TopK::forward(Context& context, Saved& saved, const In& in) const {
   const Shape result = shape.with(axis, k);
   const DType dtype = is_floating(in.x.dtype()) ? context.dtype : in.x.dtype();
   const Out out{context.empty(result, dtype), context.empty(result, DType::i64)};
-  context.backend.topk(in.x, k, axis, largest, out.values, out.indices);
+  context.backend.index().topk(in.x, k, axis, largest, out.values, out.indices);
   saved.indices = out.indices;
   return out;
 }

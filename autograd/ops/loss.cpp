@@ -11,6 +11,7 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/softmax.h"
+#include "core/kernels/softmax.h"
 
 namespace tandem {
 
@@ -59,7 +60,8 @@ CrossEntropy::Out CrossEntropy::forward(Context& context, Saved& saved, const In
   const Shape rows{in.logits.shape()[0]};
   const Tensor loss = context.empty(rows, dtype), row_weight = context.empty(rows, dtype);
   saved = {in.logits, in.target, in.class_weights, context.empty(rows, dtype), {}};
-  context.backend.cross_entropy(in.logits, in.target, in.class_weights, options, loss, row_weight, saved.lse);
+  context.backend.softmax().cross_entropy(in.logits, in.target, in.class_weights, options, loss, row_weight,
+                                          saved.lse);
   if (reduce != Reduce::mean) return {reduced(loss, reduce)};
   saved.divisor = divisor_of(row_weight);
   return {sum(loss) / saved.divisor};
@@ -92,6 +94,7 @@ CrossEntropy::In CrossEntropy::backward(const Saved& saved, const Out& dloss, co
   if (needs.create_graph()) return {cross_entropy_gradient(*this, saved, g), {}, {}};
   const Tensor dlogits = Tensor::empty(saved.logits.shape(), saved.logits.options());
   backend_for(g.device())
+      .softmax()
       .cross_entropy_backward(saved.logits, saved.target, saved.class_weights, options, saved.lse,
                               broadcast_to(g, saved.lse.shape()), dlogits);
   return {dlogits, {}, {}};

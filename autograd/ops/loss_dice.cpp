@@ -8,6 +8,7 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/softmax.h"
+#include "core/kernels/softmax.h"
 
 namespace tandem {
 
@@ -62,7 +63,7 @@ DiceOptions options_of(const DiceLoss& op) { return {op.options.squared, op.opti
 Dice fused_dice(const DiceLoss& op, Backend& backend, const Tensor& logits, const Tensor& target) {
   const Index classes = logits.size(1);
   const Tensor sums = Tensor::empty({3, classes}, {wide_of(logits.dtype()), logits.device()});
-  backend.dice_sums(logits, target, options_of(op), sums);
+  backend.softmax().dice_sums(logits, target, options_of(op), sums);
   const auto row = [&](Index i) { return sums.rows(i, 1).viewed({classes}); };
   return dice_of(op, row(0), row(1), row(2));
 }
@@ -103,6 +104,7 @@ DiceLoss::In DiceLoss::backward(const Saved& saved, const Out& dloss, const Need
   const Slopes slopes = slopes_of({saved.numerator, saved.denominator}, dloss.loss);
   const Tensor dlogits = Tensor::empty(saved.logits.shape(), saved.logits.options());
   backend_for(dlogits.device())
+      .softmax()
       .dice_backward(saved.logits, saved.target, options_of(*this), stack({slopes.of_pg, slopes.of_p}, 0),
                      dlogits);
   return {dlogits, {}};

@@ -3,6 +3,7 @@
 
 #include "autograd/ops/loss.h"
 #include "autograd/ops/parts.h"
+#include "core/op_options.h"
 
 namespace tandem {
 

@@ -5,6 +5,8 @@
 #include "autograd/ops/matmul_ops.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
+#include "core/kernels/matmul.h"
+#include "core/kernels/reduce.h"
 
 namespace tandem {
 
@@ -59,7 +61,7 @@ ProductSizes Matmul::products(std::span<const Tensor> inputs, std::span<const Te
 
 Matmul::Out Matmul::forward(Context& context, Saved& saved, const In& in) const {
   const GradOutput y = context.destination(product_shape(*this, in.a, in.b));
-  context.backend.matmul(
+  context.backend.matmul().matmul(
       in.a, in.b, {}, y.tensor,
       {.transpose_a = transpose_a, .transpose_b = transpose_b, .accumulate = y.accumulate});
   saved = {in.a, in.b};
@@ -114,8 +116,8 @@ Linear::Out Linear::forward(Context& context, Saved& saved, const In& in) const 
   }
   const Tensor y = context.empty(in.x.shape().with(in.x.rank() - 1, outputs));
   const Index rows = in.x.shape().product(0, in.x.rank() - 1);
-  context.backend.matmul(in.x.viewed({rows, inputs}), in.weight, in.bias, y.viewed({rows, outputs}),
-                         {.transpose_b = true});
+  context.backend.matmul().matmul(in.x.viewed({rows, inputs}), in.weight, in.bias, y.viewed({rows, outputs}),
+                                  {.transpose_b = true});
   saved = {in.x, in.weight};
   return {y};
 }
@@ -152,8 +154,8 @@ SumOfOuterProducts::Out SumOfOuterProducts::forward(Context& context, Saved& sav
           to_string(in.right.shape()));
   const Index rows = in.left.shape().product(0, rank - 1), p = in.left.size(-1), q = in.right.size(-1);
   const GradOutput y = context.destination({p, q}, wide_of(context.dtype));
-  context.backend.matmul(in.left.viewed({rows, p}), in.right.viewed({rows, q}), {}, y.tensor,
-                         {.transpose_a = true, .accumulate = y.accumulate});
+  context.backend.matmul().matmul(in.left.viewed({rows, p}), in.right.viewed({rows, q}), {}, y.tensor,
+                                  {.transpose_a = true, .accumulate = y.accumulate});
   saved = {in.left, in.right};
   return {y.tensor};
 }
@@ -176,7 +178,8 @@ BiasGradient::Out BiasGradient::forward(Context& context, Saved& saved, const In
   require(in.x.rank() >= 1, info.name, "x needs at least 1 axis, got {}", to_string(in.x));
   const GradOutput y = context.destination({in.x.size(-1)}, wide_of(in.x.dtype()));
   const Index rows = in.x.shape().product(0, in.x.rank() - 1);
-  context.backend.reduce(Reduction::sum, in.x.viewed({rows, in.x.size(-1)}), 1u, y.tensor, y.accumulate);
+  context.backend.reduce().reduce(Reduction::sum, in.x.viewed({rows, in.x.size(-1)}), 1u, y.tensor,
+                                  y.accumulate);
   saved.x = in.x;
   return {y.tensor};
 }

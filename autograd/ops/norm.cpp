@@ -11,6 +11,8 @@
 #include "autograd/ops/shape.h"
 #include "core/convert.h"
 #include "core/error.h"
+#include "core/kernels/elementwise.h"
+#include "core/kernels/norm.h"
 
 namespace tandem {
 
@@ -146,7 +148,7 @@ BatchNormTensors::In batch_norm_gradients(const BatchNormTensors& op, const Batc
   if (!dy.defined()) return {};
   BatchNormBackward args = backward_arguments(op, saved, dy, needs);
   args.frozen = frozen;
-  backend_for(dy.device()).batch_norm_backward(args);
+  backend_for(dy.device()).norm().batch_norm_backward(args);
   return {args.dx, args.dresidual, args.dgamma, args.dbeta};
 }
 
@@ -178,7 +180,7 @@ BatchNormTensors::In shared_gradients(const BatchNormTrain& op, const BatchNormT
     args.dx = Tensor::empty(wanted.dx.shape(), {.dtype = DType::f32});
     if (args.accumulate_dx) backend.cast(wanted.dx, args.dx);
   }
-  backend.batch_norm_backward(args);
+  backend.norm().batch_norm_backward(args);
   put_gradient(args.dgamma, wanted.dgamma, wanted.accumulate_dgamma);
   put_gradient(args.dbeta, wanted.dbeta, wanted.accumulate_dbeta);
   add_shared_gradient(*op.peers, saved, args.dgamma, args.dbeta, args.dx, wanted.dx);
@@ -198,7 +200,9 @@ Tensor composed_tail(const BatchNormTensors& op, const BatchNormTensors::In& in,
 void write_shadow(const Tensor& running, const Tensor& batch, double momentum, const Tensor& next) {
   if (!next.defined()) return;
   const Tensor operands[] = {running, batch.detach()};
-  backend_for(next.device()).pointwise(formula_id<formulas::LerpScalar>(), {momentum}, operands, next);
+  backend_for(next.device())
+      .elementwise()
+      .pointwise(formula_id<formulas::LerpScalar>(), {momentum}, operands, next);
 }
 
 // The statistics of all peers replace the running ones in the writing pass.
@@ -234,7 +238,7 @@ BatchNormTensors::Out shared_forward(const BatchNormTrain& op, Context& context,
   args.running_mean = moments.mean;
   args.running_var = moments.var;
   args.mask = saved.mask;
-  context.backend.batch_norm_infer(args);
+  context.backend.norm().batch_norm_infer(args);
   return out;
 }
 
@@ -257,7 +261,7 @@ BatchNormTensors::Out BatchNormTrain::forward(Context& context, Saved& saved, co
   args.next_mean = statistics.next_mean;
   args.next_var = statistics.next_var;
   args.sums = options.sums;
-  context.backend.batch_norm_train(args);
+  context.backend.norm().batch_norm_train(args);
   return out;
 }
 
@@ -301,12 +305,12 @@ BatchNormTensors::Out BatchNormInfer::forward(Context& context, Saved& saved, co
     saved.mean = context.empty(statistics.mean.shape(), dtype);
     saved.rstd = context.empty(statistics.var.shape(), dtype);
     context.backend.cast(statistics.mean, saved.mean);
-    context.backend.pointwise(formula_id<formulas::AddScalar>(), {options.eps}, {&statistics.var, 1},
-                              saved.rstd);
-    context.backend.pointwise(formula_id<formulas::Rsqrt>(), {}, {&saved.rstd, 1}, saved.rstd);
+    context.backend.elementwise().pointwise(formula_id<formulas::AddScalar>(), {options.eps},
+                                            {&statistics.var, 1}, saved.rstd);
+    context.backend.elementwise().pointwise(formula_id<formulas::Rsqrt>(), {}, {&saved.rstd, 1}, saved.rstd);
     if (options.relu) args.mask = saved.mask = new_mask(context, in.x);
   }
-  context.backend.batch_norm_infer(args);
+  context.backend.norm().batch_norm_infer(args);
   return out;
 }
 
@@ -372,7 +376,7 @@ RowNormTensors::Out LayerNorm::forward(Context& context, Saved& saved, const In&
   Out out{context.empty(in.x.shape())};
   saved = {in.x, in.gamma, context.empty(rows, wide_of(in.x.dtype())),
            context.empty(rows, wide_of(in.x.dtype()))};
-  context.backend.layer_norm(in.x, in.gamma, in.beta, eps, out.y, saved.mean, saved.rstd);
+  context.backend.norm().layer_norm(in.x, in.gamma, in.beta, eps, out.y, saved.mean, saved.rstd);
   return out;
 }
 
@@ -380,6 +384,7 @@ RowNormTensors::In LayerNorm::backward(const Saved& saved, const Out& dy, const 
   if (!dy.y.defined()) return {};
   const RowNormBuffers b = gradient_buffers(*this, saved, dy.y, needs);
   backend_for(dy.y.device())
+      .norm()
       .layer_norm_backward(saved.x, saved.gamma, saved.mean, saved.rstd, dy.y, b.dx, b.dgamma, b.dbeta);
   return {b.dx, b.dgamma, b.dbeta};
 }
@@ -395,7 +400,7 @@ RowNormTensors::Out GroupNorm::forward(Context& context, Saved& saved, const In&
   Out out{context.empty(in.x.shape())};
   saved = {in.x, in.gamma, context.empty(statistics, wide_of(in.x.dtype())),
            context.empty(statistics, wide_of(in.x.dtype()))};
-  context.backend.group_norm(in.x, in.gamma, in.beta, groups, eps, out.y, saved.mean, saved.rstd);
+  context.backend.norm().group_norm(in.x, in.gamma, in.beta, groups, eps, out.y, saved.mean, saved.rstd);
   return out;
 }
 
@@ -403,6 +408,7 @@ RowNormTensors::In GroupNorm::backward(const Saved& saved, const Out& dy, const 
   if (!dy.y.defined()) return {};
   const RowNormBuffers b = gradient_buffers(*this, saved, dy.y, needs);
   backend_for(dy.y.device())
+      .norm()
       .group_norm_backward(saved.x, saved.gamma, saved.mean, saved.rstd, groups, dy.y, b.dx, b.dgamma,
                            b.dbeta);
   return {b.dx, b.dgamma, b.dbeta};

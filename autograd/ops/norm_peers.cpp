@@ -5,6 +5,7 @@
 
 #include "core/backend.h"
 #include "core/error.h"
+#include "core/kernels/norm.h"
 
 namespace tandem {
 
@@ -52,7 +53,7 @@ OwnMoments from_values(const Tensor& x, Index channels, double rows) {
   args.running_mean = args.running_var = wide_vector(channels, 0.0);
   args.next_var = var;
   args.momentum = 1.0;
-  backend_for(x.device()).batch_norm_train(args);
+  backend_for(x.device()).norm().batch_norm_train(args);
   OwnMoments own{mean.to_vector<double>(), var.to_vector<double>()};
   for (double& value : own.deviation) value = rows > 1.0 ? value * (rows - 1.0) : 0.0;
   return own;
@@ -126,7 +127,7 @@ void add_shared_gradient(BatchNormPeers& peers, const BatchNormTensors::Saved& s
   rest.running_var = wide_vector(channels, 1.0);
   rest.eps = 0.0;
   rest.y = dx;
-  backend_for(dx.device()).batch_norm_infer(rest);
+  backend_for(dx.device()).norm().batch_norm_infer(rest);
 }
 
 }  // namespace ops

@@ -2,6 +2,7 @@
 
 #include "autograd/apply.h"
 #include "autograd/ops/pool_ops.h"
+#include "core/kernels/pool.h"
 
 namespace tandem {
 
@@ -65,7 +66,7 @@ MaxPool2d::Out MaxPool2d::forward(Context& context, Saved& saved, const In& in) 
   const Shape shape = pooled_shape(info, in.x.size(0), extent_of(in.x), in.x.size(3), options);
   const Tensor y = context.empty(shape, in.x.dtype());
   saved.where = context.empty(shape, options.kernel[0] * options.kernel[1] <= 256 ? DType::u8 : DType::i32);
-  context.backend.max_pool2d(in.x, y, saved.where, options);
+  context.backend.pool().max_pool2d(in.x, y, saved.where, options);
   return {y};
 }
 
@@ -78,7 +79,7 @@ MaxPool2dGradient::Out MaxPool2dGradient::forward(Context& context, Saved& saved
   check_pooled(info, in.dy, extent, options);
   check_positions(info, in.where, in.dy.shape());
   const Tensor dx = context.empty(image_shape(in.dy, extent));
-  context.backend.max_pool2d_backward(in.dy, in.where, dx, options);
+  context.backend.pool().max_pool2d_backward(in.dy, in.where, dx, options);
   saved.where = in.where;
   return {dx};
 }
@@ -93,7 +94,7 @@ MaxPool2dSelect::Out MaxPool2dSelect::forward(Context& context, Saved& saved, co
   const Shape shape = pooled_shape(info, in.x.size(0), extent_of(in.x), in.x.size(3), options);
   check_positions(info, in.where, shape);
   const Tensor y = context.empty(shape);
-  context.backend.max_pool2d_select(in.x, in.where, y, options);
+  context.backend.pool().max_pool2d_select(in.x, in.where, y, options);
   saved.where = in.where;
   return {y};
 }
@@ -106,7 +107,7 @@ MaxPool2dSelect::In MaxPool2dSelect::backward(const Saved& saved, const Out& dy,
 AvgPool2d::Out AvgPool2d::forward(Context& context, Saved&, const In& in) const {
   check_image(info, "x", in.x);
   const Tensor y = context.empty(pooled_shape(info, in.x.size(0), extent_of(in.x), in.x.size(3), options));
-  context.backend.avg_pool2d(in.x, y, options);
+  context.backend.pool().avg_pool2d(in.x, y, options);
   return {y};
 }
 
@@ -118,7 +119,7 @@ AvgPool2d::In AvgPool2d::backward(const Saved&, const Out& dy, const Needs&) con
 AvgPool2dGradient::Out AvgPool2dGradient::forward(Context& context, Saved&, const In& in) const {
   check_pooled(info, in.dy, extent, options);
   const Tensor dx = context.empty(image_shape(in.dy, extent));
-  context.backend.avg_pool2d_backward(in.dy, dx, options);
+  context.backend.pool().avg_pool2d_backward(in.dy, dx, options);
   return {dx};
 }
 
@@ -134,7 +135,7 @@ AdaptiveAvgPool2d::Out AdaptiveAvgPool2d::forward(Context& context, Saved&, cons
   require(in.x.size(1) >= 1 && in.x.size(2) >= 1, info.name, "an empty image {} cannot be averaged",
           to_string(in.x.shape()));
   const Tensor y = context.empty(image_shape(in.x, out));
-  context.backend.adaptive_avg_pool2d(in.x, y);
+  context.backend.pool().adaptive_avg_pool2d(in.x, y);
   return {y};
 }
 
@@ -149,7 +150,7 @@ AdaptiveAvgPool2dGradient::Out AdaptiveAvgPool2dGradient::forward(Context& conte
   require(extent_of(in.dy) == out && extent[0] >= 1 && extent[1] >= 1, info.name,
           "dy of [{},{}] expected, got {}", out[0], out[1], to_string(in.dy));
   const Tensor dx = context.empty(image_shape(in.dy, extent));
-  context.backend.adaptive_avg_pool2d_backward(in.dy, dx);
+  context.backend.pool().adaptive_avg_pool2d_backward(in.dy, dx);
   return {dx};
 }
 
@@ -164,7 +165,7 @@ GlobalAvgPool2d::Out GlobalAvgPool2d::forward(Context& context, Saved&, const In
   require(in.x.size(1) >= 1 && in.x.size(2) >= 1, info.name, "an empty image {} cannot be averaged",
           to_string(in.x.shape()));
   const Tensor y = context.empty({in.x.size(0), in.x.size(3)});
-  context.backend.adaptive_avg_pool2d(in.x, y.viewed({in.x.size(0), 1, 1, in.x.size(3)}));
+  context.backend.pool().adaptive_avg_pool2d(in.x, y.viewed({in.x.size(0), 1, 1, in.x.size(3)}));
   return {y};
 }
 
@@ -178,7 +179,7 @@ GlobalAvgPool2dGradient::Out GlobalAvgPool2dGradient::forward(Context& context, 
           "dy must be floating [N,C], got {}", to_string(in.dy));
   const Index batch = in.dy.size(0), channels = in.dy.size(1);
   const Tensor dx = context.empty({batch, extent[0], extent[1], channels});
-  context.backend.adaptive_avg_pool2d_backward(in.dy.viewed({batch, 1, 1, channels}), dx);
+  context.backend.pool().adaptive_avg_pool2d_backward(in.dy.viewed({batch, 1, 1, channels}), dx);
   return {dx};
 }
 

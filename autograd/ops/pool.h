@@ -4,6 +4,7 @@
 #pragma once
 
 #include "autograd/op.h"
+#include "core/op_options.h"
 
 namespace tandem {
 

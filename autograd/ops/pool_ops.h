@@ -15,7 +15,7 @@ struct MaxPool2d {
       "max_pool2d", CastRule::neutral, {.kind = OpKind::selects, .family = "pool", .keeps_type = true}};
   using In = Operand;
   struct Saved {
-    Tensor where;  // see Backend::max_pool2d
+    Tensor where;  // see PoolKernels::max_pool2d
   };
   using Out = Result;
   Out forward(Context&, Saved&, const In&) const;

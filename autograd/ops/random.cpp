@@ -6,6 +6,7 @@
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/random_ops.h"
 #include "core/error.h"
+#include "core/kernels/random.h"
 
 namespace tandem {
 
@@ -20,8 +21,8 @@ Dropout::Out Dropout::forward(Context& context, Saved&, const In& in) const {
 
 // A mask is a function of the key and the position in memory, so one key gives every slice the same mask.
 void Dropout::drop(Backend& backend, const Tensor& x, const Tensor& y) const {
-  if (!locked) return backend.dropout(x, key, p, y);
-  for (Index i = 0; i < x.size(0); ++i) backend.dropout(x.rows(i, 1), key, p, y.rows(i, 1));
+  if (!locked) return backend.random().dropout(x, key, p, y);
+  for (Index i = 0; i < x.size(0); ++i) backend.random().dropout(x.rows(i, 1), key, p, y.rows(i, 1));
 }
 
 // The same mask, because dropout is linear in x.
@@ -35,13 +36,13 @@ Dropout::In Dropout::backward(const Saved&, const Out& dy, const Needs& needs) c
 
 RandomNormal::Out RandomNormal::forward(Context& context, Saved&, const In&) const {
   Out out{Tensor::empty(shape, options)};
-  context.backend.random_normal(key, out.y, mean, stddev);
+  context.backend.random().random_normal(key, out.y, mean, stddev);
   return out;
 }
 
 RandomUniform::Out RandomUniform::forward(Context& context, Saved&, const In&) const {
   Out out{Tensor::empty(shape, options)};
-  context.backend.random_uniform(key, out.y, low, high);
+  context.backend.random().random_uniform(key, out.y, low, high);
   return out;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "autograd/ops/random.h"
+#include "core/random.h"
 
 namespace tandem {
 

@@ -5,6 +5,8 @@
 #include "autograd/ops/reduce_ops.h"
 #include "autograd/ops/shape.h"
 #include "core/error.h"
+#include "core/kernels/elementwise.h"
+#include "core/kernels/reduce.h"
 
 namespace tandem {
 
@@ -39,7 +41,7 @@ namespace {
 
 Tensor reduced(Context& context, Reduction reduction, const ReduceGeometry& g, const Tensor& x, DType dtype) {
   Tensor y = context.empty(g.result_shape(), dtype);
-  context.backend.reduce(reduction, x, g.axes, y);
+  context.backend.reduce().reduce(reduction, x, g.axes, y);
   return y;
 }
 
@@ -65,13 +67,14 @@ Tensor gradient(std::initializer_list<Tensor> operands, const Scalars& scalars, 
   const GradOutput* sink = needs.sink(0);
   const Tensor dx = sink ? sink->tensor : Tensor::empty(g.x_shape, {g.x_dtype, operands.begin()->device()});
   backend_for(dx.device())
+      .elementwise()
       .pointwise(formula_id<F>(), scalars, {operands.begin(), operands.size()}, dx, sink && sink->accumulate);
   return dx;
 }
 
 Tensor untaped_sum(const Tensor& x, const ReduceGeometry& g) {
   const Tensor y = Tensor::empty(g.kept_shape(), {wide_of(x.dtype()), x.device()});
-  backend_for(x.device()).reduce(Reduction::sum, x, g.axes, y);
+  backend_for(x.device()).reduce().reduce(Reduction::sum, x, g.axes, y);
   return y;
 }
 
@@ -81,7 +84,7 @@ Tensor shares(const Tensor& x, const Tensor& y, const ReduceGeometry& g) {
   const Tensor mask = pointwise_plain(formula_id<formulas::IsExtremum>(), {}, operands);
   const Tensor count = untaped_sum(mask, g);
   const Tensor quotient[] = {count, mask};
-  backend_for(x.device()).pointwise(formula_id<formulas::Quotient>(), {}, quotient, mask);
+  backend_for(x.device()).elementwise().pointwise(formula_id<formulas::Quotient>(), {}, quotient, mask);
   return mask;
 }
 
@@ -142,14 +145,15 @@ Reducing::Out Var::forward(Context& context, Saved& saved, const In& in) const {
   const DType wide = wide_of(in.x.dtype());
   saved.x = in.x;
   saved.mean = context.empty(geometry.kept_shape(), wide);
-  context.backend.reduce(Reduction::mean, in.x, geometry.axes, saved.mean);
+  context.backend.reduce().reduce(Reduction::mean, in.x, geometry.axes, saved.mean);
   const Tensor deviation = context.empty(geometry.x_shape, wide);
   const Tensor operands[] = {in.x, saved.mean};
-  context.backend.pointwise(formula_id<formulas::SquaredDifference>(), {}, operands, deviation);
+  context.backend.elementwise().pointwise(formula_id<formulas::SquaredDifference>(), {}, operands, deviation);
   const Tensor total = context.empty(geometry.result_shape(), wide);
-  context.backend.reduce(Reduction::sum, deviation, geometry.axes, total);
+  context.backend.reduce().reduce(Reduction::sum, deviation, geometry.axes, total);
   Out out{context.empty(geometry.result_shape())};
-  context.backend.pointwise(formula_id<formulas::DivScalar>(), {count - correction}, {&total, 1}, out.y);
+  context.backend.elementwise().pointwise(formula_id<formulas::DivScalar>(), {count - correction},
+                                          {&total, 1}, out.y);
   return out;
 }
 Reducing::In Var::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
@@ -210,7 +214,7 @@ Reducing::In Prod::backward(const Saved& saved, const Out& dy, const Needs& need
   const TensorOptions wide = {wide_of(x.dtype()), x.device()};
   const Tensor others = where(zero, Tensor::scalar(1.0, x.options()), x);
   const Tensor product = Tensor::empty(geometry.kept_shape(), wide);
-  backend_for(x.device()).reduce(Reduction::prod, others, geometry.axes, product);
+  backend_for(x.device()).reduce().reduce(Reduction::prod, others, geometry.axes, product);
   const Tensor zeros = untaped_sum(zero, geometry);
   const Tensor none = Tensor::scalar(0.0, wide);
   const Tensor if_zero = where(less_equal(zeros, Tensor::scalar(1.0, wide)), product, none);
@@ -264,7 +268,7 @@ Reducing::Out Norm::forward(Context& context, Saved& saved, const In& in) const 
   if (order == NormOrder::two) {
     const Tensor squares = out.y;
     if (widen) out.y = context.empty(squares.shape());
-    context.backend.pointwise(formula_id<formulas::Sqrt>(), {}, {&squares, 1}, out.y);
+    context.backend.elementwise().pointwise(formula_id<formulas::Sqrt>(), {}, {&squares, 1}, out.y);
   }
   saved = {in.x, out.y};
   return out;
@@ -306,7 +310,7 @@ Reducing::Out ArgMin::forward(Context& context, Saved&, const In& in) const {
 
 CumSum::Out CumSum::forward(Context& context, Saved&, const In& in) const {
   Out out{context.empty(in.x.shape(), sum_dtype(context, in.x))};
-  context.backend.cumsum(in.x, axis, reverse, out.y);
+  context.backend.reduce().cumsum(in.x, axis, reverse, out.y);
   return out;
 }
 CumSum::In CumSum::backward(const Saved&, const Out& dy, const Needs&) const {

@@ -11,6 +11,7 @@
 #include "autograd/ops/shape.h"
 #include "autograd/wide_gradients.h"
 #include "core/error.h"
+#include "core/kernels/rnn.h"
 
 namespace tandem {
 
@@ -94,7 +95,7 @@ RnnTensors::Out forward_of(const char* op, const RnnOptions& options, Context& c
   args.h_n = context.empty({e.rows, e.outputs});
   if (options.cell == RnnCell::lstm) args.c_n = context.empty({e.rows, e.units}, wide_of(context.dtype));
   args.keep = GradMode::enabled() && detail::any_requires_grad(tensors_of(in));
-  const RnnReserve reserve = context.backend.rnn(args);
+  const RnnReserve reserve = context.backend.rnn().rnn(args);
   if (args.keep) saved = {args.in, args.y, reserve.gates, reserve.states};
   return {args.y, args.h_n, args.c_n};
 }
@@ -130,7 +131,7 @@ RnnInputs backward_of(const RnnOptions& options, const RnnTensors::Saved& saved,
           input.shape(), {.dtype = state ? input.dtype() : wide_of(input.dtype()), .device = input.device()});
     }
   }
-  backend_for(saved.in.x.device()).rnn_backward(args);
+  backend_for(saved.in.x.device()).rnn().rnn_backward(args);
   RnnInputs result;
   const std::span<Tensor> gradients = tensors_of(result);
   for (std::size_t i = 0; i < gradients.size(); ++i) gradients[i] = args.gradients[i].tensor;

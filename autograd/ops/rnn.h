@@ -1,5 +1,5 @@
-// Recurrent layers over sequences [T,N,C]. core/rnn.h defines the formulas, the order of gates and the
-// lengths; weights have PyTorch's layout.
+// Recurrent layers over sequences [T,N,C]. core/kernels/rnn.h defines the formulas, the order of gates and
+// the lengths; weights have PyTorch's layout.
 //
 // Inside the op, the cell's state and gates and their gradients are f32 (f64 for f64) for any dtype of x, and
 // so are c_0 and c_n. Backward saves x, y, the activated gates in the dtype of x, and c in f32: 12 bytes per
@@ -9,6 +9,7 @@
 #include <span>
 
 #include "autograd/op.h"
+#include "core/op_options.h"
 
 namespace tandem {
 

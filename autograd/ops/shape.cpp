@@ -8,6 +8,7 @@
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape_ops.h"
+#include "core/kernels/shape.h"
 
 namespace tandem {
 
@@ -61,8 +62,8 @@ Window range_of(const Shape& large, int axis, Index first, Index extent) {
 
 // Copies or adds `x` into the window's part of `into`.
 void place(Context& context, const Tensor& x, const Window& window, const GradOutput& into) {
-  context.backend.strided_copy(x, dense(window.small), into.tensor, view_in_large(window), window.small,
-                               into.accumulate);
+  context.backend.shape().strided_copy(x, dense(window.small), into.tensor, view_in_large(window),
+                                       window.small, into.accumulate);
 }
 
 // The slice for gradient `input` of a concatenation: a view if possible and no sink is offered.
@@ -105,7 +106,7 @@ Permute::Out Permute::forward(Context& context, Saved&, const In& in) const {
   }
   const Shape shape(first_n(extents, rank));
   const GradOutput y = context.destination(shape, in.x.dtype());
-  context.backend.strided_copy(in.x, from, y.tensor, dense(shape), shape, y.accumulate);
+  context.backend.shape().strided_copy(in.x, from, y.tensor, dense(shape), shape, y.accumulate);
   return {y.tensor};
 }
 
@@ -208,8 +209,8 @@ Slice::Out Slice::forward(Context& context, Saved&, const In& in) const {
     return {row.viewed(window.small)};
   }
   const GradOutput y = context.destination(window.small, in.x.dtype());
-  context.backend.strided_copy(in.x, view_in_large(window), y.tensor, dense(window.small), window.small,
-                               y.accumulate);
+  context.backend.shape().strided_copy(in.x, view_in_large(window), y.tensor, dense(window.small),
+                                       window.small, y.accumulate);
   return {y.tensor};
 }
 
@@ -235,7 +236,7 @@ BroadcastTo::Out BroadcastTo::forward(Context& context, Saved&, const In& in) co
     if (from[i] != 1) view.strides[i + to.rank() - from.rank()] = strides[i];
   }
   const GradOutput y = context.destination(to, in.x.dtype());
-  context.backend.strided_copy(in.x, view, y.tensor, dense(to), to, y.accumulate);
+  context.backend.shape().strided_copy(in.x, view, y.tensor, dense(to), to, y.accumulate);
   return {y.tensor};
 }
 
@@ -252,7 +253,7 @@ Flip::Out Flip::forward(Context& context, Saved&, const In& in) const {
     view.strides[i] = -view.strides[i];
   }
   const GradOutput y = context.destination(shape, in.x.dtype());
-  context.backend.strided_copy(in.x, view, y.tensor, dense(shape), shape, y.accumulate);
+  context.backend.shape().strided_copy(in.x, view, y.tensor, dense(shape), shape, y.accumulate);
   return {y.tensor};
 }
 
@@ -262,7 +263,7 @@ Flip::In Flip::backward(const Saved&, const Out& dy, const Needs& needs) const {
 
 Resize2d::Out Resize2d::forward(Context& context, Saved&, const In& in) const {
   const Tensor y = context.empty(to, in.x.dtype());
-  context.backend.resize2d(in.x, y, options);
+  context.backend.shape().resize2d(in.x, y, options);
   return {y};
 }
 
@@ -272,7 +273,7 @@ Resize2d::In Resize2d::backward(const Saved&, const Out& dy, const Needs&) const
 
 Resize2dAdjoint::Out Resize2dAdjoint::forward(Context& context, Saved&, const In& in) const {
   const Tensor dx = context.empty(resize.from, in.dy.dtype());
-  context.backend.resize2d_backward(in.dy, dx, resize.options);
+  context.backend.shape().resize2d_backward(in.dy, dx, resize.options);
   return {dx};
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "autograd/op.h"
+#include "core/op_options.h"
 
 namespace tandem {
 

@@ -4,6 +4,7 @@
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/softmax_ops.h"
+#include "core/kernels/softmax.h"
 
 namespace tandem {
 
@@ -13,7 +14,7 @@ namespace {
 
 Tensor forward_of(const Context& context, const Tensor& x, int axis, bool log) {
   const Tensor y = context.empty(x.shape());
-  context.backend.softmax(x, axis, log, y);
+  context.backend.softmax().softmax(x, axis, log, y);
   return y;
 }
 
@@ -21,7 +22,7 @@ Tensor forward_of(const Context& context, const Tensor& x, int axis, bool log) {
 Tensor gradient_of(const Tensor& y, const Tensor& dy, int axis, bool log, DType dtype, const Needs& needs) {
   const bool overwrite = dy.dtype() == dtype && needs.may_overwrite(dy);
   const Tensor dx = overwrite ? dy : Tensor::empty(dy.shape(), {dtype, dy.device()});
-  backend_for(dy.device()).softmax_backward(y, dy, axis, log, dx);
+  backend_for(dy.device()).softmax().softmax_backward(y, dy, axis, log, dx);
   return dx;
 }
 

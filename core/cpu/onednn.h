@@ -14,8 +14,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/backend.h"
 #include "core/cpu/packed_weights.h"
+#include "core/op_options.h"
 
 struct dnnl_memory;
 struct dnnl_memory_desc;

@@ -131,33 +131,35 @@ Tensor lengths_on_device(const CudaBackend& backend, const AttentionMask& mask) 
   return lengths;
 }
 
-void CudaBackend::masked_softmax(const Tensor& x, const AttentionMask& mask, const Tensor& y) {
+void CudaAttention::masked_softmax(const Tensor& x, const AttentionMask& mask, const Tensor& y) {
   if (x.numel() == 0) return;
   const ScoreRows s = rows_of(x);
-  const Tensor lengths = lengths_on_device(*this, mask);
+  const Tensor lengths = lengths_on_device(backend, mask);
   visit_elements(
       [&](const auto& elements) {
         using Elements = decltype(elements(x));
         launch_early("masked_softmax", masked_softmax_kernel<Elements>, s.blocks(),
-                     static_cast<unsigned>(s.threads()), 0, stream_, elements(x), elements(y), s,
+                     static_cast<unsigned>(s.threads()), 0, backend.stream(), elements(x), elements(y), s,
                      seen_keys_of(mask, lengths, s.queries, s.keys));
       },
       x, y);
 }
 
-void CudaBackend::masked_softmax_backward(const Tensor& y, const Tensor& dy, const AttentionMask& mask,
-                                          const Tensor& dx) {
+void CudaAttention::masked_softmax_backward(const Tensor& y, const Tensor& dy, const AttentionMask& mask,
+                                            const Tensor& dx) {
   if (y.numel() == 0) return;
   const ScoreRows s = rows_of(y);
-  const Tensor lengths = lengths_on_device(*this, mask);
+  const Tensor lengths = lengths_on_device(backend, mask);
   visit_elements(
       [&](const auto& elements) {
         using Elements = decltype(elements(y));
         launch_early("masked_softmax_backward", masked_softmax_backward_kernel<Elements>, s.blocks(),
-                     static_cast<unsigned>(s.threads()), 0, stream_, elements(y), elements(dy), elements(dx),
-                     s, seen_keys_of(mask, lengths, s.queries, s.keys));
+                     static_cast<unsigned>(s.threads()), 0, backend.stream(), elements(y), elements(dy),
+                     elements(dx), s, seen_keys_of(mask, lengths, s.queries, s.keys));
       },
       y, dy, dx);
 }
+
+AttentionKernels& CudaBackend::attention() { return own<CudaAttention>(kernels_.attention); }
 
 }  // namespace tandem::cuda

@@ -1,6 +1,7 @@
-// Additive attention (core/attention.h). Forward: a block computes one query of one row, its warps divide the
-// keys. Backward: score gradients by query, then everything behind the tanh twice, by query and by key,
-// recomputing it each time. Sums therefore need neither atomics nor extra memory, and have a fixed order.
+// Additive attention (core/kernels/attention.h). Forward: a block computes one query of one row, its warps
+// divide the keys. Backward: score gradients by query, then everything behind the tanh twice, by query and by
+// key, recomputing it each time. Sums therefore need neither atomics nor extra memory, and have a fixed
+// order.
 #include <cuda_runtime.h>
 
 #include <array>
@@ -11,7 +12,8 @@
 #include "core/cuda/numeric.h"
 #include "core/cuda/rows.h"
 #include "core/error.h"
-#include "core/kernels/attention.h"
+#include "core/kernels/attention_formulas.h"
+#include "core/kernels/reduce.h"
 
 namespace tandem::cuda {
 
@@ -233,75 +235,75 @@ dim3 grid_of(Index times, const Sizes& size, Index width) {
 
 }  // namespace
 
-void CudaBackend::additive_attention(const AdditiveForward& args) {
+void CudaAttention::additive_attention(const AdditiveForward& args) {
   if (args.weights.numel() == 0 && args.context.numel() == 0) return;
-  const Tensor lengths = lengths_on_device(*this, args.mask);
+  const Tensor lengths = lengths_on_device(backend, args.mask);
   const AdditiveInputs& in = args.in;
   const Sizes size = sizes_of(in, args.mask, lengths);
   visit_floating(in.query.dtype(), [&]<class S>(TypeTag<S>) {
     using C = ComputeType<S>;
     const DType wide = dtype_of<C>();
-    const Tensor u = workspace({size.features}, wide), figures = workspace({2}, wide);
-    const Tensor scores = workspace(args.weights.shape(), wide);
-    launch("additive_attention", direction_kernel<C>, 1, kThreads, 0, stream_, in.v.data<C>(),
+    const Tensor u = backend.workspace({size.features}, wide), figures = backend.workspace({2}, wide);
+    const Tensor scores = backend.workspace(args.weights.shape(), wide);
+    launch("additive_attention", direction_kernel<C>, 1, kThreads, 0, backend.stream(), in.v.data<C>(),
            data_or_null<C>(in.g), u.data<C>(), figures.data<C>(), size.features);
     const Forward<S> a{
         in.query.data<S>(),    in.key.data<S>(), in.value.data<S>(),     u.data<C>(),
         data_or_null<C>(in.b), scores.data<C>(), args.context.data<S>(), args.weights.data<S>()};
     launch("additive_attention", additive_kernel<S>, grid_of(size.seen.queries, size, 1), kThreads, 0,
-           stream_, a, size);
+           backend.stream(), a, size);
   });
 }
 
-void CudaBackend::additive_attention_backward(const AdditiveBackward& args) {
-  const Tensor lengths = lengths_on_device(*this, args.mask);
+void CudaAttention::additive_attention_backward(const AdditiveBackward& args) {
+  const Tensor lengths = lengths_on_device(backend, args.mask);
   const AdditiveInputs& in = args.in;
   const Sizes size = sizes_of(in, args.mask, lengths);
   const Index rows = size.seen.queries * size.rows;
   const auto wanted = [&](std::size_t i) { return args.gradients[i].tensor.defined(); };
   const auto as_stored = [&](const Tensor& t) {
     if (!t.defined() || t.dtype() == in.query.dtype()) return t;
-    const Tensor copy = workspace(t.shape(), in.query.dtype());
-    cast(t, copy, false);
+    const Tensor copy = backend.workspace(t.shape(), in.query.dtype());
+    backend.cast(t, copy, false);
     return copy;
   };
   const Tensor dcontext = as_stored(args.dcontext), dweights = as_stored(args.dweights);
   visit_floating(in.query.dtype(), [&]<class S>(TypeTag<S>) {
     using C = ComputeType<S>;
     const DType wide = dtype_of<C>();
-    const auto room = [&](const Shape& shape) { return workspace(shape, wide); };
+    const auto room = [&](const Shape& shape) { return backend.workspace(shape, wide); };
     const Tensor u = room({size.features}), figures = room({2}), dscores = room(args.weights.shape());
-    launch("additive_attention_backward", direction_kernel<C>, 1, kThreads, 0, stream_, in.v.data<C>(),
-           data_or_null<C>(in.g), u.data<C>(), figures.data<C>(), size.features);
+    launch("additive_attention_backward", direction_kernel<C>, 1, kThreads, 0, backend.stream(),
+           in.v.data<C>(), data_or_null<C>(in.g), u.data<C>(), figures.data<C>(), size.features);
     const Backward<S> a{
         in.query.data<S>(),    in.key.data<S>(),       in.value.data<S>(),        u.data<C>(),
         data_or_null<C>(in.b), args.weights.data<S>(), data_or_null<S>(dcontext), data_or_null<S>(dweights),
         dscores.data<C>()};
     if (wanted(2) && in.value.numel() > 0) {
       launch("additive_attention_backward", additive_value_backward<S>,
-             grid_of(size.seen.keys, size, size.channels), kLanes, 0, stream_, a, size,
+             grid_of(size.seen.keys, size, size.channels), kLanes, 0, backend.stream(), a, size,
              sink_of(args.gradients[2]));
     }
     const bool parameters = wanted(3) || wanted(4) || wanted(5);
     if (!wanted(0) && !wanted(1) && !parameters) return;
     if (rows > 0) {
       launch("additive_attention_backward", additive_scores_backward<S>, grid_of(size.seen.queries, size, 1),
-             kThreads, 0, stream_, a, size);
+             kThreads, 0, backend.stream(), a, size);
     }
     if (wanted(1) && in.key.numel() > 0) {
       launch("additive_attention_backward", additive_key_backward<S>,
-             grid_of(size.seen.keys, size, size.features), kLanes, 0, stream_, a, size,
+             grid_of(size.seen.keys, size, size.features), kLanes, 0, backend.stream(), a, size,
              sink_of(args.gradients[1]));
     }
     if (!wanted(0) && !parameters) return;
     const Tensor du_parts = room({rows, size.features}), db_parts = room({rows, size.features});
     if (rows > 0) {
       launch("additive_attention_backward", additive_query_backward<S>,
-             grid_of(size.seen.queries, size, size.features), kLanes, 0, stream_, a, size,
+             grid_of(size.seen.queries, size, size.features), kLanes, 0, backend.stream(), a, size,
              sink_of(args.gradients[0]), du_parts.data<C>(), db_parts.data<C>());
     }
     const auto summed = [&](const Tensor& parts, const GradOutput& to) {
-      reduce(Reduction::sum, parts, 1u, to.tensor, to.accumulate);
+      backend.reduce().reduce(Reduction::sum, parts, 1u, to.tensor, to.accumulate);
     };
     if (wanted(5)) summed(db_parts, args.gradients[5]);
     if (!in.g.defined()) {
@@ -311,7 +313,7 @@ void CudaBackend::additive_attention_backward(const AdditiveBackward& args) {
     if (!wanted(3) && !wanted(4)) return;
     const Tensor du = room({size.features});
     summed(du_parts, {du, false});
-    launch("additive_attention_backward", direction_backward_kernel<C>, 1, kThreads, 0, stream_,
+    launch("additive_attention_backward", direction_backward_kernel<C>, 1, kThreads, 0, backend.stream(),
            in.v.data<C>(), du.data<C>(), figures.data<C>(), sink_of(args.gradients[3]),
            sink_of(args.gradients[4]), size.features);
   });

@@ -1,12 +1,23 @@
-// Attention masks for kernels: see core/attention.h.
+// Attention masks for kernels: see core/kernels/attention.h.
 #pragma once
 
 #include <cuda_runtime.h>
 
-#include "core/attention.h"
 #include "core/cuda/cuda_backend.h"
+#include "core/kernels/attention.h"
+#include "core/op_options.h"
 
 namespace tandem::cuda {
+
+struct CudaAttention final : GpuKernels<AttentionKernels> {
+  using GpuKernels::GpuKernels;
+
+  void masked_softmax(const Tensor& x, const AttentionMask& mask, const Tensor& y) override;
+  void masked_softmax_backward(const Tensor& y, const Tensor& dy, const AttentionMask& mask,
+                               const Tensor& dx) override;
+  void additive_attention(const AdditiveForward& args) override;
+  void additive_attention_backward(const AdditiveBackward& args) override;
+};
 
 struct SeenKeys {
   const std::int32_t* lengths;  // null: no mask

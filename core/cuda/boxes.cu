@@ -8,6 +8,7 @@
 #include "core/cuda/cuda_backend.h"
 #include "core/cuda/launch.h"
 #include "core/kernels/boxes.h"
+#include "core/kernels/boxes_formulas.h"
 
 namespace tandem::cuda {
 
@@ -193,43 +194,50 @@ __global__ void __launch_bounds__(kThreads) mine_negatives_kernel(Mining m) {
   }
 }
 
+struct CudaBox final : GpuKernels<BoxKernels> {
+  using GpuKernels::GpuKernels;
+
+  void match_boxes(const BoxMatch& args) override {
+    const Index images = args.boxes.size(0), objects = args.boxes.size(1), anchors = args.anchors.size(0);
+    if (images == 0) return;
+    const Tensor holder = backend.workspace({images, anchors}, DType::i32),
+                 best = backend.workspace({images, objects}, DType::i64);
+    launch("match_boxes", match_boxes_kernel, static_cast<unsigned>(images), kThreads, 0, backend.stream(),
+           Matching{.anchors = args.anchors.data<float>(),
+                    .boxes = args.boxes.data<float>(),
+                    .label = args.label.data<std::int32_t>(),
+                    .unmatched = args.unmatched.data<std::int32_t>(),
+                    .code = args.code.data<float>(),
+                    .holder = holder.data<std::int32_t>(),
+                    .best = reinterpret_cast<Rank*>(best.data<std::int64_t>()),
+                    .count = static_cast<std::int32_t>(anchors),
+                    .objects = static_cast<std::int32_t>(objects),
+                    .matching = args.options.matching,
+                    .threshold = args.options.threshold,
+                    .variances = {args.options.variances[0], args.options.variances[1]}});
+  }
+
+  void mine_negatives(const NegativeMining& args) override {
+    const Index images = args.label.size(0), anchors = args.label.size(1);
+    if (images == 0) return;
+    const Tensor positives = backend.workspace({images}, DType::i32);
+    launch("mine_negatives", count_positives_kernel, static_cast<unsigned>(images), kThreads, 0,
+           backend.stream(), args.label.data<std::int32_t>(), anchors, positives.data<std::int32_t>());
+    launch("mine_negatives", mine_negatives_kernel, static_cast<unsigned>(images), kThreads, 0,
+           backend.stream(),
+           Mining{.loss = args.loss.data<float>(),
+                  .label = args.label.data<std::int32_t>(),
+                  .positives = positives.data<std::int32_t>(),
+                  .class_weight = args.class_weight.data<float>(),
+                  .box_weight = args.box_weight.data<float>(),
+                  .images = static_cast<std::int32_t>(images),
+                  .anchors = static_cast<std::int32_t>(anchors),
+                  .options = args.options});
+  }
+};
+
 }  // namespace
 
-void CudaBackend::match_boxes(const BoxMatch& args) {
-  const Index images = args.boxes.size(0), objects = args.boxes.size(1), anchors = args.anchors.size(0);
-  if (images == 0) return;
-  const Tensor holder = workspace({images, anchors}, DType::i32),
-               best = workspace({images, objects}, DType::i64);
-  launch("match_boxes", match_boxes_kernel, static_cast<unsigned>(images), kThreads, 0, stream_,
-         Matching{.anchors = args.anchors.data<float>(),
-                  .boxes = args.boxes.data<float>(),
-                  .label = args.label.data<std::int32_t>(),
-                  .unmatched = args.unmatched.data<std::int32_t>(),
-                  .code = args.code.data<float>(),
-                  .holder = holder.data<std::int32_t>(),
-                  .best = reinterpret_cast<Rank*>(best.data<std::int64_t>()),
-                  .count = static_cast<std::int32_t>(anchors),
-                  .objects = static_cast<std::int32_t>(objects),
-                  .matching = args.options.matching,
-                  .threshold = args.options.threshold,
-                  .variances = {args.options.variances[0], args.options.variances[1]}});
-}
-
-void CudaBackend::mine_negatives(const NegativeMining& args) {
-  const Index images = args.label.size(0), anchors = args.label.size(1);
-  if (images == 0) return;
-  const Tensor positives = workspace({images}, DType::i32);
-  launch("mine_negatives", count_positives_kernel, static_cast<unsigned>(images), kThreads, 0, stream_,
-         args.label.data<std::int32_t>(), anchors, positives.data<std::int32_t>());
-  launch("mine_negatives", mine_negatives_kernel, static_cast<unsigned>(images), kThreads, 0, stream_,
-         Mining{.loss = args.loss.data<float>(),
-                .label = args.label.data<std::int32_t>(),
-                .positives = positives.data<std::int32_t>(),
-                .class_weight = args.class_weight.data<float>(),
-                .box_weight = args.box_weight.data<float>(),
-                .images = static_cast<std::int32_t>(images),
-                .anchors = static_cast<std::int32_t>(anchors),
-                .options = args.options});
-}
+BoxKernels& CudaBackend::boxes() { return own<CudaBox>(kernels_.boxes); }
 
 }  // namespace tandem::cuda

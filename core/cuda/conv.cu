@@ -18,6 +18,9 @@
 #include "core/cuda/norm_columns.h"
 #include "core/cuda/numeric.h"
 #include "core/error.h"
+#include "core/kernels/conv.h"
+#include "core/kernels/matmul.h"
+#include "core/kernels/shape.h"
 
 namespace tandem::cuda {
 
@@ -303,8 +306,8 @@ Tensor with_zero_channels(CudaBackend& backend, const Tensor& tensor) {
 // Copies the first C channels of `wide` [.., C'] to `out` [.., C].
 void take_channels(CudaBackend& backend, const Tensor& wide, const Tensor& out, bool accumulate) {
   const Index channels = out.size(3);
-  backend.strided_copy(wide, {.strides = {wide.size(3), 1}}, out, {.strides = {channels, 1}},
-                       {out.numel() / channels, channels}, accumulate);
+  backend.shape().strided_copy(wide, {.strides = {wide.size(3), 1}}, out, {.strides = {channels, 1}},
+                               {out.numel() / channels, channels}, accumulate);
 }
 
 // ---- Gradients
@@ -380,8 +383,8 @@ bool try_to_add_product(CudaBackend& backend, const Convolution& p, DType type, 
       (dx.dtype() != type && dx.dtype() != DType::f32))
     return false;
   const Index positions = p.batch * p.height * p.width;
-  backend.matmul(dy.viewed({positions, p.out_channels}), filter.viewed({p.out_channels, p.channels}), {},
-                 dx.viewed({positions, p.channels}), {.accumulate = true});
+  backend.matmul().matmul(dy.viewed({positions, p.out_channels}), filter.viewed({p.out_channels, p.channels}),
+                          {}, dx.viewed({positions, p.channels}), {.accumulate = true});
   return true;
 }
 
@@ -400,13 +403,13 @@ void multiply_pixels(CudaBackend& backend, const Convolution& p, const Tensor& x
   if (p.options.stride != std::array<Index, 2>{1, 1}) {
     pixels = backend.workspace({p.batch, p.out_height, p.out_width, p.channels}, x.dtype());
     const Index row = p.width * p.channels, out_row = p.out_width * p.channels;
-    backend.strided_copy(
+    backend.shape().strided_copy(
         x, {.strides = {p.height * row, p.options.stride[0] * row, p.options.stride[1] * p.channels, 1}},
         pixels, {.strides = {p.out_height * out_row, out_row, p.channels, 1}}, pixels.shape(), false);
   }
-  backend.matmul(dy.viewed({positions, p.out_channels}), pixels.viewed({positions, p.channels}), {},
-                 dfilter.viewed({p.out_channels, p.channels}),
-                 {.transpose_a = true, .accumulate = accumulate});
+  backend.matmul().matmul(dy.viewed({positions, p.out_channels}), pixels.viewed({positions, p.channels}), {},
+                          dfilter.viewed({p.out_channels, p.channels}),
+                          {.transpose_a = true, .accumulate = accumulate});
 }
 
 // ---- Sums
@@ -420,127 +423,134 @@ void gather_for_timing(CudaBackend& backend, const Tensor& y, cudaStream_t strea
   gather_statistics(y, plan, types, partial.raw(), stream);
 }
 
+struct CudaConv final : GpuKernels<ConvKernels> {
+  using GpuKernels::GpuKernels;
+
+  void conv2d(const Tensor& x, const Tensor& filter, const Tensor& bias, const Tensor& y,
+              const Conv2dOptions& options) override {
+    if (y.numel() == 0) return;
+    Convolution p = problem_of(x, filter, y, options);
+    DType type = arithmetic_type(x.dtype(), filter.dtype());
+    if (bias.defined() && bias.dtype() == DType::f64) type = DType::f64;
+    if (type == DType::f64 || !dnn::expressible(p)) {
+      with_wide_type(type, [&]<class C>(TypeTag<C>) {
+        constexpr DType wide = dtype_of<C>();
+        const Tensor image = operand(backend, x, wide), weights = operand(backend, filter, wide);
+        const Tensor offset = operand(backend, bias, wide);
+        launch("conv2d", forward_kernel<C>, blocks_for(y.numel()), kThreads, 0, backend.stream(),
+               extents_of(p), image.data<C>(), weights.data<C>(),
+               offset.defined() ? offset.data<C>() : nullptr, Target{y.raw(), y.dtype(), false}, y.numel());
+      });
+      return;
+    }
+    p.dtype = type;
+    p.result = result_type(type, y, false);
+    p.bias = bias.defined();
+    const bool few = has_few_channels(p, type);
+    if (few) p.channels = kChannelsAtOnce;
+    const auto with_channels = [&](const Tensor& given) {
+      const Tensor tensor = operand(backend, given, type);
+      return few ? with_zero_channels(backend, tensor) : tensor;
+    };
+    const Tensor image = with_channels(x), weights = with_channels(filter);
+    const Tensor offset = operand(backend, bias, DType::f32);
+    dnn::Plan& plan = backend.dnn().plan(Pass::forward, p);
+    const Convolution& carried = plan.carried();
+    const bool direct = carried.result == y.dtype() && is_aligned(y.raw(), dnn::Plan::kAlignment);
+    const Tensor result = direct ? y : backend.workspace(y.shape(), carried.result);
+    plan.run({image.raw(), weights.raw(), carried.bias ? offset.raw() : nullptr, result.raw()});
+    if (p.bias && !carried.bias) {
+      add_bias(result, offset, y, backend.stream());
+    } else if (!direct) {
+      backend.cast(result, y, false);
+    }
+  }
+
+  // Runs only if timing is allowed, and during capture only if already tuned: cuDNN's fused sums are used if
+  // they are correct and faster than batch norm's own pass over y.
+  Tensor conv2d_with_sums(const Tensor& x, const Tensor& filter, const Tensor& y,
+                          const Conv2dOptions& options) override {
+    for (const Tensor* t : {&x, &filter, &y}) {
+      if (t->dtype() != DType::f16 || !is_aligned(t->raw(), dnn::Plan::kAlignment)) return {};
+    }
+    Convolution p = problem_of(x, filter, y, options);
+    if (backend.rules().deterministic || !backend.rules().tune || y.numel() == 0 || y.size(3) % 4 != 0 ||
+        !dnn::expressible(p))
+      return {};
+    const bool few = has_few_channels(p, DType::f16);
+    if (few) p.channels = kChannelsAtOnce;
+    p.dtype = p.result = DType::f16;
+    p.sums = true;
+    dnn::Plan* const plan = backend.dnn().fused_plan(Pass::forward, p);
+    if (!plan || (!plan->tuned() && is_captured(backend.stream()))) return {};
+    const Tensor sums = Tensor::empty({2, y.size(3)}, {.dtype = DType::f32, .device = backend.device()});
+    const float* const sum = sums.data<float>();
+    const Tensor image = few ? with_zero_channels(backend, x) : x,
+                 weights = few ? with_zero_channels(backend, filter) : filter;
+    const dnn::Addresses addresses{image.raw(), weights.raw(), nullptr, y.raw(), sum, sum + y.size(3)};
+    if (!plan->tuned()) {
+      const dnn::Rival rival{.run =
+                                 [&] {
+                                   conv2d(x, filter, {}, y, options);
+                                   gather_for_timing(backend, y, backend.stream());
+                                 },
+                             .confirms = [&](const auto&) { return sums_are_right(backend, y, sums); }};
+      if (!backend.dnn().try_out(*plan, addresses, rival)) return {};
+    }
+    plan->run(addresses);
+    return sums;
+  }
+
+  void conv2d_input_gradient(const Tensor& dy, const Tensor& filter, const Tensor& dx,
+                             const Conv2dOptions& options, bool accumulate) override {
+    if (dx.numel() == 0) return;
+    const Convolution p = problem_of(dx, filter, dy, options);
+    const DType type = arithmetic_type(dy.dtype(), filter.dtype());
+    if (type != DType::f64 && dnn::expressible(p)) {
+      if (!accumulate || (!try_to_add_product(backend, p, type, dy, filter, dx) &&
+                          !try_to_add(backend, p, type, dy, filter, dx)))
+        run_gradient(backend, Pass::input_gradient, p, type, dy, filter, dx, accumulate);
+      return;
+    }
+    with_wide_type(type, [&]<class C>(TypeTag<C>) {
+      const Tensor gradient = operand(backend, dy, dtype_of<C>()),
+                   weights = operand(backend, filter, dtype_of<C>());
+      launch("conv2d_input_gradient", input_gradient_kernel<C>, blocks_for(dx.numel()), kThreads, 0,
+             backend.stream(), extents_of(p), gradient.data<C>(), weights.data<C>(),
+             Target{dx.raw(), dx.dtype(), accumulate}, dx.numel());
+    });
+  }
+
+  void conv2d_filter_gradient(const Tensor& x, const Tensor& dy, const Tensor& dfilter,
+                              const Conv2dOptions& options, bool accumulate) override {
+    if (dfilter.numel() == 0) return;
+    Convolution p = problem_of(x, dfilter, dy, options);
+    const DType type = arithmetic_type(x.dtype(), dy.dtype());
+    const bool narrow = is_16bit(type) && (dfilter.dtype() == DType::f32 || dfilter.dtype() == type);
+    if (narrow && is_pointwise(p) && dnn::expressible(p))
+      return multiply_pixels(backend, p, x, dy, dfilter, accumulate);
+    constexpr int kWhole = dnn::kChannelsOfWideGradients;
+    if (is_16bit(type) && p.options.groups == 1 && p.channels < kWhole && p.out_channels % kWhole == 0 &&
+        dnn::expressible(p)) {
+      p.channels = kWhole;
+      const Tensor wide = backend.workspace(dfilter.shape().with(3, p.channels), dfilter.dtype());
+      run_gradient(backend, Pass::filter_gradient, p, type, with_zero_channels<kWhole>(backend, x), dy, wide,
+                   false);
+      return take_channels(backend, wide, dfilter, accumulate);
+    }
+    if (type != DType::f64 && dnn::expressible(p))
+      return run_gradient(backend, Pass::filter_gradient, p, type, x, dy, dfilter, accumulate);
+    with_wide_type(type, [&]<class C>(TypeTag<C>) {
+      const Tensor image = operand(backend, x, dtype_of<C>()), gradient = operand(backend, dy, dtype_of<C>());
+      launch("conv2d_filter_gradient", filter_gradient_kernel<C>, blocks_for(dfilter.numel(), 1), kThreads, 0,
+             backend.stream(), extents_of(p), image.data<C>(), gradient.data<C>(),
+             Target{dfilter.raw(), dfilter.dtype(), accumulate}, dfilter.numel());
+    });
+  }
+};
+
 }  // namespace
 
-void CudaBackend::conv2d(const Tensor& x, const Tensor& filter, const Tensor& bias, const Tensor& y,
-                         const Conv2dOptions& options) {
-  if (y.numel() == 0) return;
-  Convolution p = problem_of(x, filter, y, options);
-  DType type = arithmetic_type(x.dtype(), filter.dtype());
-  if (bias.defined() && bias.dtype() == DType::f64) type = DType::f64;
-  if (type == DType::f64 || !dnn::expressible(p)) {
-    with_wide_type(type, [&]<class C>(TypeTag<C>) {
-      constexpr DType wide = dtype_of<C>();
-      const Tensor image = operand(*this, x, wide), weights = operand(*this, filter, wide);
-      const Tensor offset = operand(*this, bias, wide);
-      launch("conv2d", forward_kernel<C>, blocks_for(y.numel()), kThreads, 0, stream_, extents_of(p),
-             image.data<C>(), weights.data<C>(), offset.defined() ? offset.data<C>() : nullptr,
-             Target{y.raw(), y.dtype(), false}, y.numel());
-    });
-    return;
-  }
-  p.dtype = type;
-  p.result = result_type(type, y, false);
-  p.bias = bias.defined();
-  const bool few = has_few_channels(p, type);
-  if (few) p.channels = kChannelsAtOnce;
-  const auto with_channels = [&](const Tensor& given) {
-    const Tensor tensor = operand(*this, given, type);
-    return few ? with_zero_channels(*this, tensor) : tensor;
-  };
-  const Tensor image = with_channels(x), weights = with_channels(filter);
-  const Tensor offset = operand(*this, bias, DType::f32);
-  dnn::Plan& plan = dnn().plan(Pass::forward, p);
-  const Convolution& carried = plan.carried();
-  const bool direct = carried.result == y.dtype() && is_aligned(y.raw(), dnn::Plan::kAlignment);
-  const Tensor result = direct ? y : workspace(y.shape(), carried.result);
-  plan.run({image.raw(), weights.raw(), carried.bias ? offset.raw() : nullptr, result.raw()});
-  if (p.bias && !carried.bias) {
-    add_bias(result, offset, y, stream_);
-  } else if (!direct) {
-    cast(result, y, false);
-  }
-}
-
-// Runs only if timing is allowed, and during capture only if already tuned: cuDNN's fused sums are used if
-// they are correct and faster than batch norm's own pass over y.
-Tensor CudaBackend::conv2d_with_sums(const Tensor& x, const Tensor& filter, const Tensor& y,
-                                     const Conv2dOptions& options) {
-  for (const Tensor* t : {&x, &filter, &y}) {
-    if (t->dtype() != DType::f16 || !is_aligned(t->raw(), dnn::Plan::kAlignment)) return {};
-  }
-  Convolution p = problem_of(x, filter, y, options);
-  if (rules_.deterministic || !rules_.tune || y.numel() == 0 || y.size(3) % 4 != 0 || !dnn::expressible(p))
-    return {};
-  const bool few = has_few_channels(p, DType::f16);
-  if (few) p.channels = kChannelsAtOnce;
-  p.dtype = p.result = DType::f16;
-  p.sums = true;
-  dnn::Plan* const plan = dnn().fused_plan(Pass::forward, p);
-  if (!plan || (!plan->tuned() && is_captured(stream_))) return {};
-  const Tensor sums = Tensor::empty({2, y.size(3)}, {.dtype = DType::f32, .device = device()});
-  const float* const sum = sums.data<float>();
-  const Tensor image = few ? with_zero_channels(*this, x) : x,
-               weights = few ? with_zero_channels(*this, filter) : filter;
-  const dnn::Addresses addresses{image.raw(), weights.raw(), nullptr, y.raw(), sum, sum + y.size(3)};
-  if (!plan->tuned()) {
-    const dnn::Rival rival{.run =
-                               [&] {
-                                 conv2d(x, filter, {}, y, options);
-                                 gather_for_timing(*this, y, stream_);
-                               },
-                           .confirms = [&](const auto&) { return sums_are_right(*this, y, sums); }};
-    if (!dnn().try_out(*plan, addresses, rival)) return {};
-  }
-  plan->run(addresses);
-  return sums;
-}
-
-void CudaBackend::conv2d_input_gradient(const Tensor& dy, const Tensor& filter, const Tensor& dx,
-                                        const Conv2dOptions& options, bool accumulate) {
-  if (dx.numel() == 0) return;
-  const Convolution p = problem_of(dx, filter, dy, options);
-  const DType type = arithmetic_type(dy.dtype(), filter.dtype());
-  if (type != DType::f64 && dnn::expressible(p)) {
-    if (!accumulate ||
-        (!try_to_add_product(*this, p, type, dy, filter, dx) && !try_to_add(*this, p, type, dy, filter, dx)))
-      run_gradient(*this, Pass::input_gradient, p, type, dy, filter, dx, accumulate);
-    return;
-  }
-  with_wide_type(type, [&]<class C>(TypeTag<C>) {
-    const Tensor gradient = operand(*this, dy, dtype_of<C>()),
-                 weights = operand(*this, filter, dtype_of<C>());
-    launch("conv2d_input_gradient", input_gradient_kernel<C>, blocks_for(dx.numel()), kThreads, 0, stream_,
-           extents_of(p), gradient.data<C>(), weights.data<C>(), Target{dx.raw(), dx.dtype(), accumulate},
-           dx.numel());
-  });
-}
-
-void CudaBackend::conv2d_filter_gradient(const Tensor& x, const Tensor& dy, const Tensor& dfilter,
-                                         const Conv2dOptions& options, bool accumulate) {
-  if (dfilter.numel() == 0) return;
-  Convolution p = problem_of(x, dfilter, dy, options);
-  const DType type = arithmetic_type(x.dtype(), dy.dtype());
-  const bool narrow = is_16bit(type) && (dfilter.dtype() == DType::f32 || dfilter.dtype() == type);
-  if (narrow && is_pointwise(p) && dnn::expressible(p))
-    return multiply_pixels(*this, p, x, dy, dfilter, accumulate);
-  constexpr int kWhole = dnn::kChannelsOfWideGradients;
-  if (is_16bit(type) && p.options.groups == 1 && p.channels < kWhole && p.out_channels % kWhole == 0 &&
-      dnn::expressible(p)) {
-    p.channels = kWhole;
-    const Tensor wide = workspace(dfilter.shape().with(3, p.channels), dfilter.dtype());
-    run_gradient(*this, Pass::filter_gradient, p, type, with_zero_channels<kWhole>(*this, x), dy, wide,
-                 false);
-    return take_channels(*this, wide, dfilter, accumulate);
-  }
-  if (type != DType::f64 && dnn::expressible(p))
-    return run_gradient(*this, Pass::filter_gradient, p, type, x, dy, dfilter, accumulate);
-  with_wide_type(type, [&]<class C>(TypeTag<C>) {
-    const Tensor image = operand(*this, x, dtype_of<C>()), gradient = operand(*this, dy, dtype_of<C>());
-    launch("conv2d_filter_gradient", filter_gradient_kernel<C>, blocks_for(dfilter.numel(), 1), kThreads, 0,
-           stream_, extents_of(p), image.data<C>(), gradient.data<C>(),
-           Target{dfilter.raw(), dfilter.dtype(), accumulate}, dfilter.numel());
-  });
-}
+ConvKernels& CudaBackend::conv() { return own<CudaConv>(kernels_.conv); }
 
 }  // namespace tandem::cuda

@@ -8,6 +8,7 @@
 #include "core/cuda/conv_checks.h"
 #include "core/cuda/launch.h"
 #include "core/cuda/numeric.h"
+#include "core/kernels/reduce.h"
 
 namespace tandem::cuda {
 
@@ -76,8 +77,8 @@ std::optional<bool> sums_are_right(CudaBackend& backend, const Tensor& y, const 
   const double n = static_cast<double>(y.numel() / channels);
   const Tensor sum = backend.workspace({channels}, DType::f32);
   const Tensor squares = backend.workspace({channels}, DType::f32);
-  backend.reduce(Reduction::sum, y, kPositions, sum, false);
-  backend.reduce(Reduction::sum_of_squares, y, kPositions, squares, false);
+  backend.reduce().reduce(Reduction::sum, y, kPositions, sum, false);
+  backend.reduce().reduce(Reduction::sum_of_squares, y, kPositions, squares, false);
   const auto on_host = [&](const Tensor& t) {
     const Tensor copy = Tensor::empty(t.shape(), {.dtype = t.dtype()});
     backend.copy_bytes(t, copy);

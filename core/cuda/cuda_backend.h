@@ -59,7 +59,10 @@ class CudaBackend final : public Backend {
   void clear_timestamps() override { timestamps_ = 0; }
   void begin_range(const char* name) override;
   void end_range() override;
-  // ---- transfer
+  // ---- copies
+  void fill(const Tensor& y, double value) override;
+  void copy_bytes(const Tensor& x, const Tensor& y) override;
+  void cast(const Tensor& x, const Tensor& y, bool accumulate) override;
   CachingAllocator& transfer_allocator() override { return *transfer_allocator_; }
   void upload(const Tensor& x, const Tensor& y, std::uint64_t after) override;
   // ---- recording
@@ -68,118 +71,22 @@ class CudaBackend final : public Backend {
   // Gives the memory of recordings back to the device when none of them lives, nor a tensor in it.
   void drop_unused_recording_memory();
 
-  // ---- elementwise
-  void fill(const Tensor& y, double value) override;
-  void copy_bytes(const Tensor& x, const Tensor& y) override;
-  void cast(const Tensor& x, const Tensor& y, bool accumulate) override;
-  void pointwise(FormulaId formula, const Scalars& scalars, std::span<const Tensor> inputs, const Tensor& y,
-                 bool accumulate) override;
-  // ---- shape
-  void strided_copy(const Tensor& x, const StridedView& from, const Tensor& y, const StridedView& to,
-                    const Shape& extents, bool accumulate) override;
-  void resize2d(const Tensor& x, const Tensor& y, const ResizeOptions& options) override;
-  void resize2d_backward(const Tensor& dy, const Tensor& dx, const ResizeOptions& options) override;
-  // ---- image
-  void render_images(const Tensor& records, const Tensor& windows, const ImageAffine& affine,
-                     const Tensor& y) override;
-  // ---- reduce
-  void reduce(Reduction op, const Tensor& x, std::uint32_t axes, const Tensor& y, bool accumulate) override;
-  void cumsum(const Tensor& x, int axis, bool reverse, const Tensor& y) override;
-  // ---- matmul
-  void matmul(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& c,
-              const MatmulOptions& options) override;
-  // ---- conv
-  void conv2d(const Tensor& x, const Tensor& filter, const Tensor& bias, const Tensor& y,
-              const Conv2dOptions& options) override;
-  Tensor conv2d_with_sums(const Tensor& x, const Tensor& filter, const Tensor& y,
-                          const Conv2dOptions& options) override;
-  void conv2d_input_gradient(const Tensor& dy, const Tensor& filter, const Tensor& dx,
-                             const Conv2dOptions& options, bool accumulate) override;
-  void conv2d_filter_gradient(const Tensor& x, const Tensor& dy, const Tensor& dfilter,
-                              const Conv2dOptions& options, bool accumulate) override;
-  // ---- pool
-  void max_pool2d(const Tensor& x, const Tensor& y, const Tensor& where,
-                  const Pool2dOptions& options) override;
-  void max_pool2d_backward(const Tensor& dy, const Tensor& where, const Tensor& dx,
-                           const Pool2dOptions& options) override;
-  void max_pool2d_select(const Tensor& x, const Tensor& where, const Tensor& y,
-                         const Pool2dOptions& options) override;
-  void avg_pool2d(const Tensor& x, const Tensor& y, const Pool2dOptions& options) override;
-  void avg_pool2d_backward(const Tensor& dy, const Tensor& dx, const Pool2dOptions& options) override;
-  void adaptive_avg_pool2d(const Tensor& x, const Tensor& y) override;
-  void adaptive_avg_pool2d_backward(const Tensor& dy, const Tensor& dx) override;
-  // ---- norm
-  void batch_norm_train(const BatchNormForward& args) override;
-  void batch_norm_infer(const BatchNormForward& args) override;
-  void batch_norm_backward(const BatchNormBackward& args) override;
-  void layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps, const Tensor& y,
-                  const Tensor& mean, const Tensor& rstd) override;
-  void layer_norm_backward(const Tensor& x, const Tensor& gamma, const Tensor& mean, const Tensor& rstd,
-                           const Tensor& dy, const Tensor& dx, const Tensor& dgamma,
-                           const Tensor& dbeta) override;
-  void group_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, Index groups, double eps,
-                  const Tensor& y, const Tensor& mean, const Tensor& rstd) override;
-  void group_norm_backward(const Tensor& x, const Tensor& gamma, const Tensor& mean, const Tensor& rstd,
-                           Index groups, const Tensor& dy, const Tensor& dx, const Tensor& dgamma,
-                           const Tensor& dbeta) override;
-  // ---- softmax
-  void softmax(const Tensor& x, int axis, bool log, const Tensor& y) override;
-  void softmax_backward(const Tensor& y, const Tensor& dy, int axis, bool log, const Tensor& dx) override;
-  void cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& class_weights,
-                     const CrossEntropyOptions& options, const Tensor& loss, const Tensor& row_weight,
-                     const Tensor& lse) override;
-  void cross_entropy_backward(const Tensor& logits, const Tensor& targets, const Tensor& class_weights,
-                              const CrossEntropyOptions& options, const Tensor& lse, const Tensor& dloss,
-                              const Tensor& dlogits) override;
-  void dice_sums(const Tensor& logits, const Tensor& targets, const DiceOptions& options,
-                 const Tensor& sums) override;
-  void dice_backward(const Tensor& logits, const Tensor& targets, const DiceOptions& options,
-                     const Tensor& slopes, const Tensor& dlogits) override;
-  // ---- rnn
-  RnnReserve rnn(const RnnForward& args) override;
-  void rnn_backward(const RnnBackward& args) override;
-  // ---- attention
-  void masked_softmax(const Tensor& x, const AttentionMask& mask, const Tensor& y) override;
-  void masked_softmax_backward(const Tensor& y, const Tensor& dy, const AttentionMask& mask,
-                               const Tensor& dx) override;
-  void additive_attention(const AdditiveForward& args) override;
-  void additive_attention_backward(const AdditiveBackward& args) override;
-  // ---- boxes
-  void match_boxes(const BoxMatch& args) override;
-  void mine_negatives(const NegativeMining& args) override;
-  // ---- index
-  void gather(const Tensor& x, const Tensor& index, int axis, const Tensor& y) override;
-  void scatter_add(const Tensor& src, const Tensor& index, int axis, const Tensor& y) override;
-  void index_select(const Tensor& x, const Tensor& index, int axis, const Tensor& y, const char* op) override;
-  void index_add(const Tensor& src, const Tensor& index, int axis, const Tensor& y,
-                 std::optional<Index> skip) override;
-  void mark_rows(const Tensor& index, const Tensor& marks, std::optional<Index> skip) override;
-  void clear_rows(const Tensor& x, const Tensor& marks) override;
-  void one_hot(const Tensor& index, const Tensor& y) override;
-  void topk(const Tensor& x, Index k, int axis, bool largest, const Tensor& values,
-            const Tensor& indices) override;
-  // ---- random
-  void random_uniform(const RandomKey& key, const Tensor& y, double low, double high) override;
-  void random_normal(const RandomKey& key, const Tensor& y, double mean, double stddev) override;
-  void dropout(const Tensor& x, const RandomKey& key, double p, const Tensor& y) override;
-  // ---- update
-  void accumulate_loss(const Tensor& loss, double weight, const Tensor& state, const Tensor& scale) override;
-  void check_gradients(const Tensor& gradient, std::span<const UpdateRange> ranges,
-                       const GradientCheck& check, const Tensor& state, const Tensor& scale) override;
-  void unscale(const Tensor& gradient, std::span<const UpdateRange> ranges, const UnscaleOptions& options,
-               const Tensor& target, const Tensor& state, const Tensor& scale) override;
-  void sanitize(const Tensor& gradient, std::span<const UpdateRange> ranges, float floor,
-                const Tensor& scale) override;
-  void decide_step(const StepRules& rules, const Tensor& lr_table, const Tensor& state,
-                   const Tensor& scale) override;
-  void update_scale(const ScaleRules& rules, const Tensor& scale) override;
-  void update(const UpdateRule& rule, std::span<const UpdateRange> ranges, const UpdateBuffers& buffers,
-              const Tensor& state) override;
-  void commit_or_restore(const Tensor& source, const Tensor& target, const Tensor& state) override;
-  void update_average(const Tensor& value, const Tensor& average, const AverageRule& rule,
-                      const Tensor& state) override;
-  void round_to(const Tensor& x, DType dtype) override;
-  void scale_and_limit(const Tensor& x, double factor, double limit) override;
+  // ---- kernels: the sources of a family define them
+  AttentionKernels& attention() override;
+  BoxKernels& boxes() override;
+  ConvKernels& conv() override;
+  ElementwiseKernels& elementwise() override;
+  ImageKernels& image() override;
+  IndexKernels& index() override;
+  MatmulKernels& matmul() override;
+  NormKernels& norm() override;
+  PoolKernels& pool() override;
+  RandomKernels& random() override;
+  ReduceKernels& reduce() override;
+  RnnKernels& rnn() override;
+  ShapeKernels& shape() override;
+  SoftmaxKernels& softmax() override;
+  UpdateKernels& update() override;
 
   // A change applies from the next call on.
   Rules& rules() { return rules_; }
@@ -211,6 +118,12 @@ class CudaBackend final : public Backend {
   void wait_for_stream();
   [[noreturn]] void throw_fault();
   cudaGraphExec_t capture(const std::function<void()>& work);
+  // The kernels of a family, created at the first call.
+  template <class Kernels, class Family>
+  Family& own(std::shared_ptr<Family>& family) {
+    if (!family) family = std::make_shared<Kernels>(*this);
+    return *family;
+  }
 
   int index_;
   std::unique_ptr<CachingAllocator> allocator_, transfer_allocator_;
@@ -235,6 +148,31 @@ class CudaBackend final : public Backend {
   // A timestamp is the position of its event; events are kept when timestamps are cleared.
   std::vector<cudaEvent_t> timing_events_;
   std::size_t timestamps_ = 0;
+  // Shared pointers, since the families are incomplete types here.
+  struct {
+    std::shared_ptr<AttentionKernels> attention;
+    std::shared_ptr<BoxKernels> boxes;
+    std::shared_ptr<ConvKernels> conv;
+    std::shared_ptr<ElementwiseKernels> elementwise;
+    std::shared_ptr<ImageKernels> image;
+    std::shared_ptr<IndexKernels> index;
+    std::shared_ptr<MatmulKernels> matmul;
+    std::shared_ptr<NormKernels> norm;
+    std::shared_ptr<PoolKernels> pool;
+    std::shared_ptr<RandomKernels> random;
+    std::shared_ptr<ReduceKernels> reduce;
+    std::shared_ptr<RnnKernels> rnn;
+    std::shared_ptr<ShapeKernels> shape;
+    std::shared_ptr<SoftmaxKernels> softmax;
+    std::shared_ptr<UpdateKernels> update;
+  } kernels_;
+};
+
+// Base of the kernels of a family on one GPU.
+template <class Family>
+struct GpuKernels : Family {
+  explicit GpuKernels(CudaBackend& of) : backend(of) {}
+  CudaBackend& backend;
 };
 
 }  // namespace tandem::cuda

@@ -10,6 +10,7 @@
 #include "core/cuda/cuda_backend.h"
 #include "core/cuda/launch.h"
 #include "core/cuda/numeric.h"
+#include "core/cuda/reduce.h"
 #include "core/cuda/rows.h"
 
 namespace tandem::cuda {
@@ -144,7 +145,7 @@ void scan(const CudaBackend& backend, const Tensor& x, ScanShape shape, const Te
 
 }  // namespace
 
-void CudaBackend::cumsum(const Tensor& x, int axis, bool reverse, const Tensor& y) {
+void CudaReduce::cumsum(const Tensor& x, int axis, bool reverse, const Tensor& y) {
   const Shape& shape = x.shape();
   if (x.numel() == 0) return;
   const ScanShape scanned{.outer = shape.product(0, axis),
@@ -153,7 +154,7 @@ void CudaBackend::cumsum(const Tensor& x, int axis, bool reverse, const Tensor& 
                           .chunk = 0,
                           .chunks = 0,
                           .reverse = reverse};
-  with_compute_type(x.dtype(), y.dtype(), [&]<class T>(TypeTag<T>) { scan<T>(*this, x, scanned, y); });
+  with_compute_type(x.dtype(), y.dtype(), [&]<class T>(TypeTag<T>) { scan<T>(backend, x, scanned, y); });
 }
 
 }  // namespace tandem::cuda

@@ -20,8 +20,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/backend.h"
 #include "core/cuda/rules.h"
+#include "core/op_options.h"
 
 namespace tandem::cuda {
 

@@ -13,6 +13,7 @@
 #include "core/cuda/numeric.h"
 #include "core/cuda/pointwise.h"
 #include "core/error.h"
+#include "core/kernels/elementwise.h"
 
 namespace tandem::cuda {
 
@@ -177,10 +178,20 @@ void CudaBackend::cast(const Tensor& x, const Tensor& y, bool accumulate) {
   });
 }
 
-void CudaBackend::pointwise(FormulaId formula, const Scalars& scalars, std::span<const Tensor> inputs,
-                            const Tensor& y, bool accumulate) {
-  if (y.numel() == 0) return;
-  run({formula, scalars, inputs, y, accumulate, stream_});
-}
+namespace {
+
+struct CudaElementwise final : GpuKernels<ElementwiseKernels> {
+  using GpuKernels::GpuKernels;
+
+  void pointwise(FormulaId formula, const Scalars& scalars, std::span<const Tensor> inputs, const Tensor& y,
+                 bool accumulate) override {
+    if (y.numel() == 0) return;
+    run({formula, scalars, inputs, y, accumulate, backend.stream()});
+  }
+};
+
+}  // namespace
+
+ElementwiseKernels& CudaBackend::elementwise() { return own<CudaElementwise>(kernels_.elementwise); }
 
 }  // namespace tandem::cuda

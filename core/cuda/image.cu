@@ -12,6 +12,7 @@
 #include "core/cuda/launch.h"
 #include "core/cuda/numeric.h"
 #include "core/kernels/image.h"
+#include "core/kernels/image_formulas.h"
 
 namespace tandem::cuda {
 
@@ -132,23 +133,29 @@ void render(const Input& in, const Geometry& g, T* y, Index count, cudaStream_t 
   }
 }
 
+struct CudaImage final : GpuKernels<ImageKernels> {
+  using GpuKernels::GpuKernels;
+
+  void render_images(const Tensor& records, const Tensor& windows, const ImageAffine& affine,
+                     const Tensor& y) override {
+    if (y.numel() == 0) return;
+    const auto extent = [](const Tensor& t, int axis) { return static_cast<std::int32_t>(t.size(axis)); };
+    const Geometry g{extent(records, 1), extent(records, 2), extent(y, 1), extent(y, 2), extent(y, 3)};
+    const Input in{records.data<std::uint8_t>(), static_cast<const ImageWindow*>(windows.raw()),
+                   affine.scale.data<float>(), affine.offset.data<float>()};
+    visit_floating(y.dtype(), [&]<class T>(TypeTag<T>) {
+      constexpr int kWidth = Pack<T>::kSize;
+      if (is_aligned(y.raw())) {
+        render<T, kWidth>(in, g, y.data<T>(), y.numel(), backend.stream());
+      } else {
+        render<T, 1>(in, g, y.data<T>(), y.numel(), backend.stream());
+      }
+    });
+  }
+};
+
 }  // namespace
 
-void CudaBackend::render_images(const Tensor& records, const Tensor& windows, const ImageAffine& affine,
-                                const Tensor& y) {
-  if (y.numel() == 0) return;
-  const auto extent = [](const Tensor& t, int axis) { return static_cast<std::int32_t>(t.size(axis)); };
-  const Geometry g{extent(records, 1), extent(records, 2), extent(y, 1), extent(y, 2), extent(y, 3)};
-  const Input in{records.data<std::uint8_t>(), static_cast<const ImageWindow*>(windows.raw()),
-                 affine.scale.data<float>(), affine.offset.data<float>()};
-  visit_floating(y.dtype(), [&]<class T>(TypeTag<T>) {
-    constexpr int kWidth = Pack<T>::kSize;
-    if (is_aligned(y.raw())) {
-      render<T, kWidth>(in, g, y.data<T>(), y.numel(), stream_);
-    } else {
-      render<T, 1>(in, g, y.data<T>(), y.numel(), stream_);
-    }
-  });
-}
+ImageKernels& CudaBackend::image() { return own<CudaImage>(kernels_.image); }
 
 }  // namespace tandem::cuda

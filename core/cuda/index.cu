@@ -15,6 +15,7 @@
 
 #include "core/cuda/cuda_backend.h"
 #include "core/cuda/divider.h"
+#include "core/cuda/index.h"
 #include "core/cuda/launch.h"
 #include "core/cuda/numeric.h"
 #include "core/cuda/sort.h"
@@ -461,15 +462,15 @@ __global__ void clear_rows_kernel(float* x, std::uint8_t* marks, Index rows, Ind
 
 }  // namespace
 
-void CudaBackend::gather(const Tensor& x, const Tensor& index, int axis, const Tensor& y) {
+void CudaIndex::gather(const Tensor& x, const Tensor& index, int axis, const Tensor& y) {
   const Index count = index.numel();
   if (count == 0) return;
-  const Indices indices = indices_of("gather", index, x.shape()[axis], fault_);
+  const Indices indices = indices_of("gather", index, x.shape()[axis], backend.fault());
   const Lines lines = lines_of(index.shape(), x.shape(), axis, true);
   if (x.dtype() == y.dtype()) {
     const auto run = [&]<class T>(TypeTag<T>) {
       visit_positions(count, [&]<class Int>(Int) {
-        launch_early("gather", gather_kernel<T, Int>, blocks_for(count), kThreads, 0, stream_,
+        launch_early("gather", gather_kernel<T, Int>, blocks_for(count), kThreads, 0, backend.stream(),
                      static_cast<const T*>(x.raw()), indices, lines, static_cast<T*>(y.raw()),
                      static_cast<Int>(count));
       });
@@ -486,19 +487,19 @@ void CudaBackend::gather(const Tensor& x, const Tensor& index, int axis, const T
     }
   }
   const auto any = [&]<class C>(TypeTag<C>) {
-    launch_early("gather", gather_any_kernel<C>, blocks_for(count), kThreads, 0, stream_, x.raw(), x.dtype(),
-                 indices, lines, y.raw(), y.dtype(), count);
+    launch_early("gather", gather_any_kernel<C>, blocks_for(count), kThreads, 0, backend.stream(), x.raw(),
+                 x.dtype(), indices, lines, y.raw(), y.dtype(), count);
   };
   if (!is_floating(x.dtype())) fail_not_floating(x.dtype());
   if (!is_floating(y.dtype())) fail_not_floating(y.dtype());
   x.dtype() == DType::f64 ? any(TypeTag<double>{}) : any(TypeTag<float>{});
 }
 
-void CudaBackend::scatter_add(const Tensor& src, const Tensor& index, int axis, const Tensor& y) {
+void CudaIndex::scatter_add(const Tensor& src, const Tensor& index, int axis, const Tensor& y) {
   const Index elements = index.numel();
   if (elements == 0) return;
   check_summed("scatter_add", src.dtype(), y.dtype());
-  const Indices indices = indices_of("scatter_add", index, y.shape()[axis], fault_);
+  const Indices indices = indices_of("scatter_add", index, y.shape()[axis], backend.fault());
   const Shape& shape = index.shape();
   const Index count = shape[axis], inner = shape.product(axis + 1, shape.rank());
   const Index lines = elements / count;
@@ -507,76 +508,78 @@ void CudaBackend::scatter_add(const Tensor& src, const Tensor& index, int axis, 
   constexpr Index kShort = 16, kMany = Index{1} << 15;
   if (count == 1 || (!is_16bit(y.dtype()) && (count <= kShort || lines >= kMany))) {
     const auto run = [&]<class C>(TypeTag<C>) {
-      launch_early("scatter_add", scatter_lines_kernel<C>, blocks_for(lines), kThreads, 0, stream_, src.raw(),
-                   src.dtype(), indices, lines_of(shape, y.shape(), axis, false), lines / inner, count, inner,
-                   y.raw(), y.dtype());
+      launch_early("scatter_add", scatter_lines_kernel<C>, blocks_for(lines), kThreads, 0, backend.stream(),
+                   src.raw(), src.dtype(), indices, lines_of(shape, y.shape(), axis, false), lines / inner,
+                   count, inner, y.raw(), y.dtype());
     };
     if (!is_floating(y.dtype())) return run(TypeTag<std::int64_t>{});
     return y.dtype() == DType::f64 ? run(TypeTag<double>{}) : run(TypeTag<float>{});
   }
   Slices flat({y.numel()}, 0, elements);
   const Lines all = lines_of(shape, y.shape(), axis, true);
-  add_sorted(*this, src, y, flat, [&]<class Word>(Word* targets, Word* positions) {
-    launch_early("scatter_add", element_targets_kernel<Word>, blocks_for(elements), kThreads, 0, stream_,
-                 indices, all, elements, static_cast<Word>(y.numel()), targets, positions);
+  add_sorted(backend, src, y, flat, [&]<class Word>(Word* targets, Word* positions) {
+    launch_early("scatter_add", element_targets_kernel<Word>, blocks_for(elements), kThreads, 0,
+                 backend.stream(), indices, all, elements, static_cast<Word>(y.numel()), targets, positions);
   });
 }
 
-void CudaBackend::index_select(const Tensor& x, const Tensor& index, int axis, const Tensor& y,
-                               const char* op) {
+void CudaIndex::index_select(const Tensor& x, const Tensor& index, int axis, const Tensor& y,
+                             const char* op) {
   if (index.numel() == 0 || y.numel() == 0) return;
   const Slices s(x.shape(), axis, index.numel());
-  const Indices indices = indices_of(op, index, s.extent, fault_);
-  if (x.dtype() == y.dtype()) return select_bytes<16>(x, indices, s, y, stream_);
+  const Indices indices = indices_of(op, index, s.extent, backend.fault());
+  if (x.dtype() == y.dtype()) return select_bytes<16>(x, indices, s, y, backend.stream());
   if (x.dtype() == DType::f32) {
-    if (y.dtype() == DType::f16 && select_narrowed<Half>(x, indices, s, y, stream_)) return;
-    if (y.dtype() == DType::bf16 && select_narrowed<BFloat16>(x, indices, s, y, stream_)) return;
+    if (y.dtype() == DType::f16 && select_narrowed<Half>(x, indices, s, y, backend.stream())) return;
+    if (y.dtype() == DType::bf16 && select_narrowed<BFloat16>(x, indices, s, y, backend.stream())) return;
   }
   if (!is_floating(x.dtype())) fail_not_floating(x.dtype());
   if (!is_floating(y.dtype())) fail_not_floating(y.dtype());
   const auto any = [&]<class C>(TypeTag<C>) {
-    launch_early(op, select_any_kernel<C>, blocks_for(y.numel()), kThreads, 0, stream_, x.raw(), x.dtype(),
-                 indices, s, y.raw(), y.dtype());
+    launch_early(op, select_any_kernel<C>, blocks_for(y.numel()), kThreads, 0, backend.stream(), x.raw(),
+                 x.dtype(), indices, s, y.raw(), y.dtype());
   };
   x.dtype() == DType::f64 ? any(TypeTag<double>{}) : any(TypeTag<float>{});
 }
 
-void CudaBackend::index_add(const Tensor& src, const Tensor& index, int axis, const Tensor& y,
-                            std::optional<Index> skip) {
+void CudaIndex::index_add(const Tensor& src, const Tensor& index, int axis, const Tensor& y,
+                          std::optional<Index> skip) {
   const Index count = index.numel();
   if (count == 0 || src.numel() == 0) return;
   check_summed("index_add", src.dtype(), y.dtype());
   const Slices s(y.shape(), axis, count);
-  const Indices indices = indices_of("index_add", index, s.extent, fault_);
-  add_sorted(*this, src, y, s, [&]<class Word>(Word* targets, Word* positions) {
-    launch_early("index_add", slice_targets_kernel<Word>, blocks_for(count), kThreads, 0, stream_, indices,
-                 count, skip.value_or(-1), targets, positions);
+  const Indices indices = indices_of("index_add", index, s.extent, backend.fault());
+  add_sorted(backend, src, y, s, [&]<class Word>(Word* targets, Word* positions) {
+    launch_early("index_add", slice_targets_kernel<Word>, blocks_for(count), kThreads, 0, backend.stream(),
+                 indices, count, skip.value_or(-1), targets, positions);
   });
 }
 
-void CudaBackend::mark_rows(const Tensor& index, const Tensor& marks, std::optional<Index> skip) {
+void CudaIndex::mark_rows(const Tensor& index, const Tensor& marks, std::optional<Index> skip) {
   const Index count = index.numel();
   if (count == 0) return;
-  launch_early("mark_rows", mark_rows_kernel, blocks_for(count), kThreads, 0, stream_,
-               indices_of("mark_rows", index, marks.numel(), fault_), count, skip.value_or(-1),
+  launch_early("mark_rows", mark_rows_kernel, blocks_for(count), kThreads, 0, backend.stream(),
+               indices_of("mark_rows", index, marks.numel(), backend.fault()), count, skip.value_or(-1),
                marks.data<std::uint8_t>());
 }
 
-void CudaBackend::clear_rows(const Tensor& x, const Tensor& marks) {
+void CudaIndex::clear_rows(const Tensor& x, const Tensor& marks) {
   ensure(x.rank() == 2 && x.size(0) == marks.numel(), "clear_rows", "marks {} do not match the rows of {}",
          to_string(marks), to_string(x));
   if (x.numel() == 0) return;
-  launch_early("clear_rows", clear_rows_kernel, blocks_for(x.size(0), 1), kThreads, 0, stream_,
+  launch_early("clear_rows", clear_rows_kernel, blocks_for(x.size(0), 1), kThreads, 0, backend.stream(),
                x.data<float>(), marks.data<std::uint8_t>(), x.size(0), x.size(1));
 }
 
-void CudaBackend::one_hot(const Tensor& index, const Tensor& y) {
-  fill(y, 0.0);
+void CudaIndex::one_hot(const Tensor& index, const Tensor& y) {
+  backend.fill(y, 0.0);
   const Index count = index.numel();
   if (count == 0 || y.rank() == 0) return;
   const Index classes = y.shape()[y.rank() - 1];
-  launch_early("one_hot", one_hot_kernel, blocks_for(count), kThreads, 0, stream_,
-               indices_of("one_hot", index, classes, fault_), count, y.raw(), y.dtype());
+  launch_early("one_hot", one_hot_kernel, blocks_for(count), kThreads, 0, backend.stream(),
+               indices_of("one_hot", index, classes, backend.fault()), count, y.raw(), y.dtype());
 }
+
+IndexKernels& CudaBackend::index() { return own<CudaIndex>(kernels_.index); }
 
 }  // namespace tandem::cuda

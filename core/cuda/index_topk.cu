@@ -15,6 +15,7 @@
 
 #include "core/cuda/block_reduce.h"
 #include "core/cuda/cuda_backend.h"
+#include "core/cuda/index.h"
 #include "core/cuda/launch.h"
 #include "core/cuda/numeric.h"
 #include "core/cuda/sort.h"
@@ -345,15 +346,15 @@ void run(const CudaBackend& backend, const Source& source, const Target& target)
 
 }  // namespace
 
-void CudaBackend::topk(const Tensor& x, Index k, int axis, bool largest, const Tensor& values,
-                       const Tensor& indices) {
+void CudaIndex::topk(const Tensor& x, Index k, int axis, bool largest, const Tensor& values,
+                     const Tensor& indices) {
   if (values.numel() == 0) return;
   const Index inner = x.shape().product(axis + 1, x.rank());
   const Source source{x.raw(),         x.dtype(), x.shape().product(0, axis) * inner,
                       x.shape()[axis], inner,     largest};
   const Target target{values.raw(), values.dtype(), indices.data<Index>(), k};
-  if (size_of(x.dtype()) == 8) return run<std::uint64_t>(*this, source, target);
-  run<std::uint32_t>(*this, source, target);
+  if (size_of(x.dtype()) == 8) return run<std::uint64_t>(backend, source, target);
+  run<std::uint32_t>(backend, source, target);
 }
 
 }  // namespace tandem::cuda

@@ -17,6 +17,7 @@
 #include "core/cuda/launch.h"
 #include "core/cuda/numeric.h"
 #include "core/cuda/padding.h"
+#include "core/kernels/matmul.h"
 
 namespace tandem::cuda {
 
@@ -76,7 +77,7 @@ void finish(const Tensor& product, const Tensor& bias, const Tensor& c, bool acc
 
 // ---- Shapes
 
-Product product_of(const Tensor& a, const Tensor& b, const Tensor& c, const Backend::MatmulOptions& options) {
+Product product_of(const Tensor& a, const Tensor& b, const Tensor& c, const MatmulOptions& options) {
   const int ra = a.rank(), rb = b.rank(), rc = c.rank();
   Product p;
   p.transpose_a = options.transpose_a;
@@ -116,71 +117,79 @@ void pad_operands(CudaBackend& backend, Product& p, Tensor& a, Tensor& b) {
   if (!p.transpose_a && p.transpose_b) p.k = p.row_a;
 }
 
-}  // namespace
+struct CudaMatmul final : GpuKernels<MatmulKernels> {
+  using GpuKernels::GpuKernels;
 
-void CudaBackend::matmul(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& c,
-                         const MatmulOptions& options) {
-  if (c.numel() == 0) return;
-  const bool f64 =
-      a.dtype() == DType::f64 || b.dtype() == DType::f64 || (bias.defined() && bias.dtype() == DType::f64);
-  const DType wide = f64 ? DType::f64 : DType::f32;
-  if (product_of(a, b, c, options).k == 0) {
-    if (!options.accumulate && !bias.defined()) return fill(c, 0.0);
-    if (bias.defined()) finish(static_cast<const float*>(nullptr), bias, c, options.accumulate, stream_);
-    return;
-  }
+  void matmul(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& c,
+              const MatmulOptions& options) override {
+    if (c.numel() == 0) return;
+    const bool f64 =
+        a.dtype() == DType::f64 || b.dtype() == DType::f64 || (bias.defined() && bias.dtype() == DType::f64);
+    const DType wide = f64 ? DType::f64 : DType::f32;
+    if (product_of(a, b, c, options).k == 0) {
+      if (!options.accumulate && !bias.defined()) return backend.fill(c, 0.0);
+      if (bias.defined())
+        finish(static_cast<const float*>(nullptr), bias, c, options.accumulate, backend.stream());
+      return;
+    }
 
-  const auto as = [&](const Tensor& tensor, DType dtype) {
-    if (tensor.dtype() == dtype) return tensor;
-    const Tensor copy = workspace(tensor.shape(), dtype);
-    cast(tensor, copy, false);
-    return copy;
-  };
-  const bool narrow = !f64 && is_16bit(a.dtype()) && a.dtype() == b.dtype();
-  for (DType in = narrow ? a.dtype() : wide;; in = wide) {
-    Product p = product_of(a, b, c, options);
-    p.in = in;
-    Tensor left = as(a, in), right = as(b, in);
-    const bool pads = (is_16bit(in) || (in == DType::f32 && rules_.allow_tf32)) &&
-                      p.batch * p.m * p.n * p.k >= kLeastPadded;
-    if (pads) pad_operands(*this, p, left, right);
-    if (c.dtype() == wide || c.dtype() == in) {
-      p.out = c.dtype();
-      p.bias = bias.defined();
-      p.accumulate = options.accumulate;
-      Tensor offset = bias;
-      bool fits = true;
-      if (p.bias) {
-        fits = !f64 && (c.dtype() == wide || bias.dtype() == c.dtype());
-        if (fits) offset = as(bias, c.dtype());
-        if (fits && !is_aligned(offset.raw())) {
-          offset = workspace(bias.shape(), c.dtype());
-          copy_bytes(bias, offset);
+    const auto as = [&](const Tensor& tensor, DType dtype) {
+      if (tensor.dtype() == dtype) return tensor;
+      const Tensor copy = backend.workspace(tensor.shape(), dtype);
+      backend.cast(tensor, copy, false);
+      return copy;
+    };
+    const bool narrow = !f64 && is_16bit(a.dtype()) && a.dtype() == b.dtype();
+    for (DType in = narrow ? a.dtype() : wide;; in = wide) {
+      Product p = product_of(a, b, c, options);
+      p.in = in;
+      Tensor left = as(a, in), right = as(b, in);
+      const bool pads = (is_16bit(in) || (in == DType::f32 && backend.rules().allow_tf32)) &&
+                        p.batch * p.m * p.n * p.k >= kLeastPadded;
+      if (pads) pad_operands(backend, p, left, right);
+      if (c.dtype() == wide || c.dtype() == in) {
+        p.out = c.dtype();
+        p.bias = bias.defined();
+        p.accumulate = options.accumulate;
+        Tensor offset = bias;
+        bool fits = true;
+        if (p.bias) {
+          fits = !f64 && (c.dtype() == wide || bias.dtype() == c.dtype());
+          if (fits) offset = as(bias, c.dtype());
+          if (fits && !is_aligned(offset.raw())) {
+            offset = backend.workspace(bias.shape(), c.dtype());
+            backend.copy_bytes(bias, offset);
+          }
+        }
+        Tensor result = c;
+        if (fits && pads && is_16bit(c.dtype()) && !p.accumulate && p.n != padded_row(p.n)) {
+          p.row_c = padded_row(p.n);
+          result = backend.workspace({p.batch * p.m, p.row_c}, c.dtype());
+        }
+        if (fits && backend.blas().multiply(p, left.raw(), right.raw(), p.bias ? offset.raw() : nullptr,
+                                            result.raw())) {
+          if (p.row_c != 0) copy_unpadded(backend, result, c);
+          return;
         }
       }
-      Tensor result = c;
-      if (fits && pads && is_16bit(c.dtype()) && !p.accumulate && p.n != padded_row(p.n)) {
-        p.row_c = padded_row(p.n);
-        result = workspace({p.batch * p.m, p.row_c}, c.dtype());
-      }
-      if (fits &&
-          blas().multiply(p, left.raw(), right.raw(), p.bias ? offset.raw() : nullptr, result.raw())) {
-        if (p.row_c != 0) copy_unpadded(*this, result, c);
+      const bool direct = c.dtype() == wide;
+      const Tensor product = direct ? c : backend.workspace(c.shape(), wide);
+      p.out = wide;
+      p.row_c = 0;
+      p.bias = false;
+      p.accumulate = direct && options.accumulate;
+      const bool last = in == wide;
+      if (backend.blas().multiply(p, left.raw(), right.raw(), nullptr, product.raw(), last)) {
+        if (!direct || bias.defined())
+          finish(product, bias, c, !direct && options.accumulate, backend.stream());
         return;
       }
     }
-    const bool direct = c.dtype() == wide;
-    const Tensor product = direct ? c : workspace(c.shape(), wide);
-    p.out = wide;
-    p.row_c = 0;
-    p.bias = false;
-    p.accumulate = direct && options.accumulate;
-    const bool last = in == wide;
-    if (blas().multiply(p, left.raw(), right.raw(), nullptr, product.raw(), last)) {
-      if (!direct || bias.defined()) finish(product, bias, c, !direct && options.accumulate, stream_);
-      return;
-    }
   }
-}
+};
+
+}  // namespace
+
+MatmulKernels& CudaBackend::matmul() { return own<CudaMatmul>(kernels_.matmul); }
 
 }  // namespace tandem::cuda

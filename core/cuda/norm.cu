@@ -5,6 +5,7 @@
 #include "core/cuda/block_reduce.h"
 #include "core/cuda/cuda_backend.h"
 #include "core/cuda/launch.h"
+#include "core/cuda/norm.h"
 #include "core/cuda/norm_columns.h"
 #include "core/cuda/numeric.h"
 
@@ -188,47 +189,47 @@ void apply(const BatchNormForward& a, Index rows, ColumnTypes types, void* coeff
 
 }  // namespace
 
-void CudaBackend::batch_norm_train(const BatchNormForward& args) {
+void CudaNorm::batch_norm_train(const BatchNormForward& args) {
   if (args.x.numel() == 0) return;
   const Index channels = args.x.size(-1), rows = args.x.numel() / channels;
   const ColumnTypes types = column_types({&args.x, &args.residual, &args.y}, channels);
-  const Tensor coefficients = workspace(Shape{3, channels}, types.compute);
+  const Tensor coefficients = backend.workspace(Shape{3, channels}, types.compute);
   if (args.sums.defined()) {
     visit_compute(types.compute, [&]<class T>(TypeTag<T>) {
       launch_early("batch_norm_train", sums_statistics_kernel<T>,
-                   static_cast<unsigned>(ceil_div(channels, 64)), 64, 0, stream_, forward_slots(args), rows,
-                   channels, args.sums.data<float>(), coefficients.data<T>());
+                   static_cast<unsigned>(ceil_div(channels, 64)), 64, 0, backend.stream(),
+                   forward_slots(args), rows, channels, args.sums.data<float>(), coefficients.data<T>());
     });
-    return apply(args, rows, types, coefficients.raw(), stream_);
+    return apply(args, rows, types, coefficients.raw(), backend.stream());
   }
   const ColumnPlan plan = statistics_plan(1, rows, channels, types, args.x.dtype());
-  const Tensor partial = workspace(Shape{3, plan.slices, channels}, types.compute);
-  gather_statistics(args.x, plan, types, partial.raw(), stream_);
+  const Tensor partial = backend.workspace(Shape{3, plan.slices, channels}, types.compute);
+  gather_statistics(args.x, plan, types, partial.raw(), backend.stream());
   visit_compute(types.compute, [&]<class T>(TypeTag<T>) {
     launch_early("batch_norm_train", finish_statistics_kernel<T>, finish_blocks(channels),
-                 finish_threads(plan.slices), 0, stream_, forward_slots(args), plan, partial.data<T>(),
-                 coefficients.data<T>());
+                 finish_threads(plan.slices), 0, backend.stream(), forward_slots(args), plan,
+                 partial.data<T>(), coefficients.data<T>());
   });
-  apply(args, rows, types, coefficients.raw(), stream_);
+  apply(args, rows, types, coefficients.raw(), backend.stream());
 }
 
-void CudaBackend::batch_norm_infer(const BatchNormForward& args) {
+void CudaNorm::batch_norm_infer(const BatchNormForward& args) {
   if (args.x.numel() == 0) return;
   const Index channels = args.x.size(-1), rows = args.x.numel() / channels;
   const ColumnTypes types = column_types({&args.x, &args.residual, &args.y}, channels);
-  const Tensor coefficients = workspace(Shape{3, channels}, types.compute);
+  const Tensor coefficients = backend.workspace(Shape{3, channels}, types.compute);
   visit_compute(types.compute, [&]<class T>(TypeTag<T>) {
     launch_early("batch_norm_infer", running_coefficients_kernel<T>,
-                 static_cast<unsigned>(ceil_div(channels, 64)), 64, 0, stream_, forward_slots(args), channels,
-                 coefficients.data<T>());
+                 static_cast<unsigned>(ceil_div(channels, 64)), 64, 0, backend.stream(), forward_slots(args),
+                 channels, coefficients.data<T>());
   });
-  apply(args, rows, types, coefficients.raw(), stream_);
+  apply(args, rows, types, coefficients.raw(), backend.stream());
 }
 
-void CudaBackend::batch_norm_backward(const BatchNormBackward& args) {
+void CudaNorm::batch_norm_backward(const BatchNormBackward& args) {
   if (args.x.numel() == 0) {
-    if (args.dgamma.defined() && !args.accumulate_dgamma) fill(args.dgamma, 0.0);
-    if (args.dbeta.defined() && !args.accumulate_dbeta) fill(args.dbeta, 0.0);
+    if (args.dgamma.defined() && !args.accumulate_dgamma) backend.fill(args.dgamma, 0.0);
+    if (args.dbeta.defined() && !args.accumulate_dbeta) backend.fill(args.dbeta, 0.0);
     return;
   }
   const Index channels = args.x.size(-1), rows = args.x.numel() / channels;
@@ -238,10 +239,10 @@ void CudaBackend::batch_norm_backward(const BatchNormBackward& args) {
       args.dresidual.defined() && !args.relu && !args.accumulate_dresidual && args.dresidual.is_same(args.dy);
   Tensor centre = args.mean;
   if (centre.dtype() != types.compute || !is_aligned(centre.raw(), sizeof(Pack<float, kColumnWidth>))) {
-    centre = workspace(Shape{channels}, types.compute);
-    cast(args.mean, centre, false);
+    centre = backend.workspace(Shape{channels}, types.compute);
+    backend.cast(args.mean, centre, false);
   }
-  const Tensor coefficients = workspace(Shape{3, channels}, types.compute);
+  const Tensor coefficients = backend.workspace(Shape{3, channels}, types.compute);
   const ColumnBackward passes{.x = args.x,
                               .dy = args.dy,
                               .dx = args.dx,
@@ -256,18 +257,21 @@ void CudaBackend::batch_norm_backward(const BatchNormBackward& args) {
   if (parameters || args.dx.defined()) {
     ColumnPlan plan = gradient_plan(1, rows, channels, types, args.x.dtype());
     if (!parameters && args.frozen) plan.slices = 0;
-    const Tensor partial = workspace(Shape{2, plan.slices, channels}, types.compute);
-    if (plan.slices > 0) gather_gradients(passes, plan, types, partial.raw(), stream_);
+    const Tensor partial = backend.workspace(Shape{2, plan.slices, channels}, types.compute);
+    if (plan.slices > 0) gather_gradients(passes, plan, types, partial.raw(), backend.stream());
     const BackwardSlots slots{slot_of(args.gamma),  slot_of(args.rstd), slot_of(args.dgamma),
                               slot_of(args.dbeta),  args.frozen,        args.accumulate_dgamma,
                               args.accumulate_dbeta};
     visit_compute(types.compute, [&]<class T>(TypeTag<T>) {
       launch_early("batch_norm_backward", finish_gradients_kernel<T>, finish_blocks(channels),
-                   finish_threads(plan.slices), 0, stream_, slots, plan, partial.data<T>(),
+                   finish_threads(plan.slices), 0, backend.stream(), slots, plan, partial.data<T>(),
                    coefficients.data<T>());
     });
   }
-  if (passes.dx.defined() || passes.dresidual.defined()) write_backward(passes, 1, rows, types, stream_);
+  if (passes.dx.defined() || passes.dresidual.defined())
+    write_backward(passes, 1, rows, types, backend.stream());
 }
+
+NormKernels& CudaBackend::norm() { return own<CudaNorm>(kernels_.norm); }
 
 }  // namespace tandem::cuda

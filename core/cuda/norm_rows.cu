@@ -14,6 +14,7 @@
 #include "core/cuda/block_reduce.h"
 #include "core/cuda/cuda_backend.h"
 #include "core/cuda/launch.h"
+#include "core/cuda/norm.h"
 #include "core/cuda/norm_columns.h"
 #include "core/cuda/numeric.h"
 
@@ -413,8 +414,8 @@ unsigned row_blocks(Index rows, int teams, int block, int threads) {
 
 }  // namespace
 
-void CudaBackend::layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
-                             const Tensor& y, const Tensor& mean, const Tensor& rstd) {
+void CudaNorm::layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
+                          const Tensor& y, const Tensor& mean, const Tensor& rstd) {
   if (x.numel() == 0) return;
   const Index rows = mean.numel(), width = x.numel() / rows;
   const ColumnTypes types = column_types({&x, &y}, width);
@@ -423,24 +424,24 @@ void CudaBackend::layer_norm(const Tensor& x, const Tensor& gamma, const Tensor&
         const int team = team_of(width), block = kWide ? team : kTeamBlock;
         // Several waves of blocks, each with several rows to amortise loading the parameters.
         launch_early("layer_norm", layer_norm_kernel<S, kWide>, row_blocks(rows, block / team, block, 8192),
-                     block, 0, stream_, x.data<S>(), slot_of(gamma), slot_of(beta), static_cast<float>(eps),
-                     y.data<S>(), slot_of(mean), slot_of(rstd), rows, width, team);
+                     block, 0, backend.stream(), x.data<S>(), slot_of(gamma), slot_of(beta),
+                     static_cast<float>(eps), y.data<S>(), slot_of(mean), slot_of(rstd), rows, width, team);
       });
   if (done) return;
   visit_compute(types.compute, [&]<class T>(TypeTag<T>) {
-    launch_early("layer_norm", layer_norm_any_kernel<T>, blocks_for(rows, 1), kThreads, 0, stream_,
+    launch_early("layer_norm", layer_norm_any_kernel<T>, blocks_for(rows, 1), kThreads, 0, backend.stream(),
                  slot_of(x), slot_of(gamma), slot_of(beta), eps, slot_of(y), slot_of(mean), slot_of(rstd),
                  rows, width);
   });
 }
 
-void CudaBackend::layer_norm_backward(const Tensor& x, const Tensor& gamma, const Tensor& mean,
-                                      const Tensor& rstd, const Tensor& dy, const Tensor& dx,
-                                      const Tensor& dgamma, const Tensor& dbeta) {
+void CudaNorm::layer_norm_backward(const Tensor& x, const Tensor& gamma, const Tensor& mean,
+                                   const Tensor& rstd, const Tensor& dy, const Tensor& dx,
+                                   const Tensor& dgamma, const Tensor& dbeta) {
   const bool parameters = dgamma.defined() || dbeta.defined();
   if (x.numel() == 0) {
-    if (dgamma.defined()) fill(dgamma, 0.0);
-    if (dbeta.defined()) fill(dbeta, 0.0);
+    if (dgamma.defined()) backend.fill(dgamma, 0.0);
+    if (dbeta.defined()) backend.fill(dbeta, 0.0);
     return;
   }
   if (!parameters && !dx.defined()) return;
@@ -451,16 +452,17 @@ void CudaBackend::layer_norm_backward(const Tensor& x, const Tensor& gamma, cons
         const int team = team_of(width), block = kWide ? team : kTeamBlock;
         // One wave of few blocks, because each block writes partial sums for a whole row.
         const unsigned blocks = row_blocks(rows, block / team, block, 512);
-        const Tensor partial = workspace(Shape{parameters ? blocks : 0, 2, width}, DType::f32);
+        const Tensor partial = backend.workspace(Shape{parameters ? blocks : 0, 2, width}, DType::f32);
         auto* kernel = layer_norm_backward_kernel<S, kWide, kRows>;
         if constexpr (kWide) {
           if (block > kBackwardThreads<kWide, kRows>) kernel = layer_norm_backward_kernel<S, kWide, 1>;
         }
-        launch_early("layer_norm_backward", kernel, blocks, block, 0, stream_, x.data<S>(), slot_of(gamma),
-                     slot_of(mean), slot_of(rstd), dy.data<S>(), dx.defined() ? dx.data<S>() : nullptr,
-                     parameters ? partial.data<float>() : nullptr, rows, width, team);
+        launch_early("layer_norm_backward", kernel, blocks, block, 0, backend.stream(), x.data<S>(),
+                     slot_of(gamma), slot_of(mean), slot_of(rstd), dy.data<S>(),
+                     dx.defined() ? dx.data<S>() : nullptr, parameters ? partial.data<float>() : nullptr,
+                     rows, width, team);
         if (parameters)
-          finish_parameters<float>(partial.data<float>(), blocks, width, dgamma, dbeta, stream_);
+          finish_parameters<float>(partial.data<float>(), blocks, width, dgamma, dbeta, backend.stream());
       });
   if (done) return;
   visit_compute(types.compute, [&]<class T>(TypeTag<T>) {
@@ -468,17 +470,17 @@ void CudaBackend::layer_norm_backward(const Tensor& x, const Tensor& gamma, cons
       const Index columns = ceil_div(width, kWarp);
       const Index slices = std::clamp<Index>(ceil_div(rows, kSliceWarps * 4), 1,
                                              std::max<Index>(1, kProcessors * 8 / columns));
-      const Tensor partial = workspace(Shape{slices, 2, width}, types.compute);
+      const Tensor partial = backend.workspace(Shape{slices, 2, width}, types.compute);
       launch_early("layer_norm_backward", parameter_sums_kernel<T>,
                    dim3(static_cast<unsigned>(columns), static_cast<unsigned>(slices)), kSliceWarps * kWarp,
-                   0, stream_, slot_of(x), slot_of(mean), slot_of(rstd), slot_of(dy), rows, width,
+                   0, backend.stream(), slot_of(x), slot_of(mean), slot_of(rstd), slot_of(dy), rows, width,
                    partial.data<T>());
-      finish_parameters<T>(partial.data<T>(), slices, width, dgamma, dbeta, stream_);
+      finish_parameters<T>(partial.data<T>(), slices, width, dgamma, dbeta, backend.stream());
     }
     if (!dx.defined()) return;
     launch_early("layer_norm_backward", layer_norm_backward_any_kernel<T>, blocks_for(rows, 1), kThreads, 0,
-                 stream_, slot_of(x), slot_of(gamma), slot_of(mean), slot_of(rstd), slot_of(dy), slot_of(dx),
-                 rows, width);
+                 backend.stream(), slot_of(x), slot_of(gamma), slot_of(mean), slot_of(rstd), slot_of(dy),
+                 slot_of(dx), rows, width);
   });
 }
 
@@ -590,39 +592,39 @@ __global__ void __launch_bounds__(kGroupThreads)
 
 }  // namespace
 
-void CudaBackend::group_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, Index groups,
-                             double eps, const Tensor& y, const Tensor& mean, const Tensor& rstd) {
+void CudaNorm::group_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, Index groups, double eps,
+                          const Tensor& y, const Tensor& mean, const Tensor& rstd) {
   if (x.numel() == 0) return;
   const GroupGeometry g = geometry_of(x, groups);
   const ColumnTypes types = column_types({&x, &y}, g.channels);
   const ColumnPlan plan = statistics_plan(g.samples, g.points, g.channels, types, x.dtype());
-  const Tensor partial = workspace(Shape{g.samples, 3, plan.slices, g.channels}, types.compute);
-  const Tensor coefficients = workspace(Shape{g.samples, 3, g.channels}, types.compute);
-  gather_statistics(x, plan, types, partial.raw(), stream_);
+  const Tensor partial = backend.workspace(Shape{g.samples, 3, plan.slices, g.channels}, types.compute);
+  const Tensor coefficients = backend.workspace(Shape{g.samples, 3, g.channels}, types.compute);
+  gather_statistics(x, plan, types, partial.raw(), backend.stream());
   visit_compute(types.compute, [&]<class T>(TypeTag<T>) {
     launch_early("group_norm", finish_group_statistics_kernel<T>, static_cast<unsigned>(g.samples * groups),
-                 kGroupThreads, 0, stream_, plan, g, partial.data<T>(), slot_of(gamma), slot_of(beta), eps,
-                 slot_of(mean), slot_of(rstd), coefficients.data<T>());
+                 kGroupThreads, 0, backend.stream(), plan, g, partial.data<T>(), slot_of(gamma),
+                 slot_of(beta), eps, slot_of(mean), slot_of(rstd), coefficients.data<T>());
   });
   write_forward({.x = x, .residual = {}, .y = y, .coefficients = coefficients.raw()}, g.samples, g.points,
-                types, stream_);
+                types, backend.stream());
 }
 
-void CudaBackend::group_norm_backward(const Tensor& x, const Tensor& gamma, const Tensor& mean,
-                                      const Tensor& rstd, Index groups, const Tensor& dy, const Tensor& dx,
-                                      const Tensor& dgamma, const Tensor& dbeta) {
+void CudaNorm::group_norm_backward(const Tensor& x, const Tensor& gamma, const Tensor& mean,
+                                   const Tensor& rstd, Index groups, const Tensor& dy, const Tensor& dx,
+                                   const Tensor& dgamma, const Tensor& dbeta) {
   if (x.numel() == 0) {
-    if (dgamma.defined()) fill(dgamma, 0.0);
-    if (dbeta.defined()) fill(dbeta, 0.0);
+    if (dgamma.defined()) backend.fill(dgamma, 0.0);
+    if (dbeta.defined()) backend.fill(dbeta, 0.0);
     return;
   }
   const GroupGeometry g = geometry_of(x, groups);
   const ColumnTypes types = column_types({&x, &dy, &dx}, g.channels);
   const ColumnPlan plan = gradient_plan(g.samples, g.points, g.channels, types, x.dtype());
-  const Tensor partial = workspace(Shape{g.samples, 2, plan.slices, g.channels}, types.compute);
-  const Tensor coefficients = workspace(Shape{g.samples, 3, g.channels}, types.compute);
-  const Tensor centre = workspace(Shape{g.samples, g.channels}, types.compute);
-  const Tensor parameters = workspace(Shape{g.samples, 2, g.channels}, DType::f64);
+  const Tensor partial = backend.workspace(Shape{g.samples, 2, plan.slices, g.channels}, types.compute);
+  const Tensor coefficients = backend.workspace(Shape{g.samples, 3, g.channels}, types.compute);
+  const Tensor centre = backend.workspace(Shape{g.samples, g.channels}, types.compute);
+  const Tensor parameters = backend.workspace(Shape{g.samples, 2, g.channels}, DType::f64);
   const ColumnBackward passes{.x = x,
                               .dy = dy,
                               .dx = dx,
@@ -631,17 +633,18 @@ void CudaBackend::group_norm_backward(const Tensor& x, const Tensor& gamma, cons
                               .coefficients = coefficients.raw()};
   visit_compute(types.compute, [&]<class T>(TypeTag<T>) {
     launch_early("group_norm_backward", spread_means_kernel<T>,
-                 static_cast<unsigned>(ceil_div(centre.numel(), kThreads)), kThreads, 0, stream_, g,
+                 static_cast<unsigned>(ceil_div(centre.numel(), kThreads)), kThreads, 0, backend.stream(), g,
                  slot_of(mean), centre.data<T>());
-    gather_gradients(passes, plan, types, partial.raw(), stream_);
+    gather_gradients(passes, plan, types, partial.raw(), backend.stream());
     launch_early("group_norm_backward", finish_group_gradients_kernel<T>,
-                 static_cast<unsigned>(g.samples * groups), kGroupThreads, 0, stream_, plan, g,
+                 static_cast<unsigned>(g.samples * groups), kGroupThreads, 0, backend.stream(), plan, g,
                  partial.data<T>(), slot_of(gamma), slot_of(rstd), parameters.data<double>(),
                  coefficients.data<T>());
   });
   if (dgamma.defined() || dbeta.defined())
-    finish_parameters<double>(parameters.data<double>(), g.samples, g.channels, dgamma, dbeta, stream_);
-  if (dx.defined()) write_backward(passes, g.samples, g.points, types, stream_);
+    finish_parameters<double>(parameters.data<double>(), g.samples, g.channels, dgamma, dbeta,
+                              backend.stream());
+  if (dx.defined()) write_backward(passes, g.samples, g.points, types, backend.stream());
 }
 
 }  // namespace tandem::cuda

@@ -7,6 +7,7 @@
 #include "core/cuda/numeric.h"
 #include "core/cuda/padding.h"
 #include "core/error.h"
+#include "core/kernels/shape.h"
 
 namespace tandem::cuda {
 
@@ -62,8 +63,8 @@ Tensor padded(CudaBackend& backend, const Tensor& x, Index rows, Index columns) 
 
 void copy_unpadded(CudaBackend& backend, const Tensor& x, const Tensor& y) {
   const Index columns = y.size(-1);
-  backend.strided_copy(x, {.strides = {x.size(-1), 1}}, y, {.strides = {columns, 1}},
-                       {y.numel() / columns, columns}, false);
+  backend.shape().strided_copy(x, {.strides = {x.size(-1), 1}}, y, {.strides = {columns, 1}},
+                               {y.numel() / columns, columns}, false);
 }
 
 }  // namespace tandem::cuda

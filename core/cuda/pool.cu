@@ -13,6 +13,7 @@
 #include "core/cuda/launch.h"
 #include "core/cuda/numeric.h"
 #include "core/error.h"
+#include "core/kernels/pool.h"
 
 namespace tandem::cuda {
 
@@ -410,67 +411,74 @@ void average_backward(const Tensor& dy, const Tensor& dx, const Geometry& g, con
   });
 }
 
+struct CudaPool final : GpuKernels<PoolKernels> {
+  using GpuKernels::GpuKernels;
+
+  void max_pool2d(const Tensor& x, const Tensor& y, const Tensor& where,
+                  const Pool2dOptions& options) override {
+    if (y.numel() == 0) return;
+    ensure(x.dtype() == y.dtype(), "max_pool2d", "input {} and output {} differ in dtype", to_string(x),
+           to_string(y));
+    check_positions(where);
+    const Geometry g = geometry_of(x, y);
+    visit_access(x, y, &where, [&]<class A>(TypeTag<A>) {
+      launch_early("max_pool2d", max_kernel<A>, grid_of(y, A::size), kPoolThreads, 0, backend.stream(), g,
+                   vertical(options, g), horizontal(options, g), slot_of(x), slot_of(y), slot_of(where));
+    });
+  }
+
+  void max_pool2d_backward(const Tensor& dy, const Tensor& where, const Tensor& dx,
+                           const Pool2dOptions& options) override {
+    if (dx.numel() == 0) return;
+    check_positions(where);
+    const Geometry g = geometry_of(dx, dy);
+    visit_access(dx, dy, &where, [&]<class A>(TypeTag<A>) {
+      launch_early("max_pool2d_backward", max_backward_kernel<A>, grid_of(dx, A::size), kPoolThreads, 0,
+                   backend.stream(), g, vertical(options, g), horizontal(options, g), slot_of(dy),
+                   slot_of(where), slot_of(dx));
+    });
+  }
+
+  void max_pool2d_select(const Tensor& x, const Tensor& where, const Tensor& y,
+                         const Pool2dOptions& options) override {
+    if (y.numel() == 0) return;
+    check_positions(where);
+    const Geometry g = geometry_of(x, y);
+    const auto run = [&]<class T>(TypeTag<T>) {
+      launch_early("max_pool2d_select", max_select_kernel<T>, grid_of(y, 1), kPoolThreads, 0,
+                   backend.stream(), g, vertical(options, g), horizontal(options, g), slot_of(x),
+                   slot_of(where), slot_of(y));
+    };
+    x.dtype() == DType::f64 || y.dtype() == DType::f64 ? run(TypeTag<double>{}) : run(TypeTag<float>{});
+  }
+
+  void avg_pool2d(const Tensor& x, const Tensor& y, const Pool2dOptions& options) override {
+    if (y.numel() == 0) return;
+    const Geometry g = geometry_of(x, y);
+    average(x, y, g, fixed_windows(options, g), backend.stream());
+  }
+
+  void avg_pool2d_backward(const Tensor& dy, const Tensor& dx, const Pool2dOptions& options) override {
+    if (dx.numel() == 0) return;
+    const Geometry g = geometry_of(dx, dy);
+    average_backward(dy, dx, g, fixed_windows(options, g), backend.stream());
+  }
+
+  void adaptive_avg_pool2d(const Tensor& x, const Tensor& y) override {
+    if (y.numel() == 0) return;
+    const Geometry g = geometry_of(x, y);
+    visit_adaptive(g, [&](const auto& windows) { average(x, y, g, windows, backend.stream()); });
+  }
+
+  void adaptive_avg_pool2d_backward(const Tensor& dy, const Tensor& dx) override {
+    if (dx.numel() == 0) return;
+    const Geometry g = geometry_of(dx, dy);
+    visit_adaptive(g, [&](const auto& windows) { average_backward(dy, dx, g, windows, backend.stream()); });
+  }
+};
+
 }  // namespace
 
-void CudaBackend::max_pool2d(const Tensor& x, const Tensor& y, const Tensor& where,
-                             const Pool2dOptions& options) {
-  if (y.numel() == 0) return;
-  ensure(x.dtype() == y.dtype(), "max_pool2d", "input {} and output {} differ in dtype", to_string(x),
-         to_string(y));
-  check_positions(where);
-  const Geometry g = geometry_of(x, y);
-  visit_access(x, y, &where, [&]<class A>(TypeTag<A>) {
-    launch_early("max_pool2d", max_kernel<A>, grid_of(y, A::size), kPoolThreads, 0, stream_, g,
-                 vertical(options, g), horizontal(options, g), slot_of(x), slot_of(y), slot_of(where));
-  });
-}
-
-void CudaBackend::max_pool2d_backward(const Tensor& dy, const Tensor& where, const Tensor& dx,
-                                      const Pool2dOptions& options) {
-  if (dx.numel() == 0) return;
-  check_positions(where);
-  const Geometry g = geometry_of(dx, dy);
-  visit_access(dx, dy, &where, [&]<class A>(TypeTag<A>) {
-    launch_early("max_pool2d_backward", max_backward_kernel<A>, grid_of(dx, A::size), kPoolThreads, 0,
-                 stream_, g, vertical(options, g), horizontal(options, g), slot_of(dy), slot_of(where),
-                 slot_of(dx));
-  });
-}
-
-void CudaBackend::max_pool2d_select(const Tensor& x, const Tensor& where, const Tensor& y,
-                                    const Pool2dOptions& options) {
-  if (y.numel() == 0) return;
-  check_positions(where);
-  const Geometry g = geometry_of(x, y);
-  const auto run = [&]<class T>(TypeTag<T>) {
-    launch_early("max_pool2d_select", max_select_kernel<T>, grid_of(y, 1), kPoolThreads, 0, stream_, g,
-                 vertical(options, g), horizontal(options, g), slot_of(x), slot_of(where), slot_of(y));
-  };
-  x.dtype() == DType::f64 || y.dtype() == DType::f64 ? run(TypeTag<double>{}) : run(TypeTag<float>{});
-}
-
-void CudaBackend::avg_pool2d(const Tensor& x, const Tensor& y, const Pool2dOptions& options) {
-  if (y.numel() == 0) return;
-  const Geometry g = geometry_of(x, y);
-  average(x, y, g, fixed_windows(options, g), stream_);
-}
-
-void CudaBackend::avg_pool2d_backward(const Tensor& dy, const Tensor& dx, const Pool2dOptions& options) {
-  if (dx.numel() == 0) return;
-  const Geometry g = geometry_of(dx, dy);
-  average_backward(dy, dx, g, fixed_windows(options, g), stream_);
-}
-
-void CudaBackend::adaptive_avg_pool2d(const Tensor& x, const Tensor& y) {
-  if (y.numel() == 0) return;
-  const Geometry g = geometry_of(x, y);
-  visit_adaptive(g, [&](const auto& windows) { average(x, y, g, windows, stream_); });
-}
-
-void CudaBackend::adaptive_avg_pool2d_backward(const Tensor& dy, const Tensor& dx) {
-  if (dx.numel() == 0) return;
-  const Geometry g = geometry_of(dx, dy);
-  visit_adaptive(g, [&](const auto& windows) { average_backward(dy, dx, g, windows, stream_); });
-}
+PoolKernels& CudaBackend::pool() { return own<CudaPool>(kernels_.pool); }
 
 }  // namespace tandem::cuda

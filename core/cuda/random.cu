@@ -13,6 +13,7 @@
 #include "core/cuda/numeric.h"
 #include "core/error.h"
 #include "core/kernels/philox.h"
+#include "core/kernels/random.h"
 
 namespace tandem::cuda {
 
@@ -189,39 +190,45 @@ __global__ void dropout_any_kernel(RandomKey key, const void* x, DType x_dtype, 
   }
 }
 
+struct CudaRandom final : GpuKernels<RandomKernels> {
+  using GpuKernels::GpuKernels;
+
+  void random_uniform(const RandomKey& key, const Tensor& y, double low, double high) override {
+    const auto converted = [](double value) {
+      return [value]<class C>(TypeTag<C>) { return static_cast<C>(value); };
+    };
+    generate<Uniform>(backend.stream(), key, y, converted(low), converted(high - low), converted(high));
+  }
+
+  void random_normal(const RandomKey& key, const Tensor& y, double mean, double stddev) override {
+    const auto kept = [](double value) { return [value](auto) { return value; }; };
+    generate<Normal>(backend.stream(), key, y, kept(mean), kept(stddev));
+  }
+
+  void dropout(const Tensor& x, const RandomKey& key, double p, const Tensor& y) override {
+    const Index count = x.numel();
+    check_count(count);
+    if (count == 0) return;
+    const auto threshold = static_cast<std::uint64_t>(std::llround(p * 0x1p32));
+    const double scale = 1.0 / (1.0 - p);
+    if (x.dtype() == y.dtype() && is_floating(x.dtype())) {
+      return visit_floating(x.dtype(), [&]<class T>(TypeTag<T>) {
+        launch_early("dropout", dropout_kernel<T>, blocks_for(count, Index{kThreads} * kAtOnce<T>), kThreads,
+                     0, backend.stream(), key, x.data<T>(), y.data<T>(), count, threshold,
+                     static_cast<ComputeType<T>>(scale), is_aligned(x.raw()) && is_aligned(y.raw()));
+      });
+    }
+    const auto run = [&]<class C>(TypeTag<C>) {
+      launch_early("dropout", dropout_any_kernel<C>, blocks_for(count, Index{kThreads} * kWords), kThreads, 0,
+                   backend.stream(), key, x.raw(), x.dtype(), y.raw(), y.dtype(), count, threshold,
+                   static_cast<C>(scale));
+    };
+    x.dtype() == DType::f64 ? run(TypeTag<double>{}) : run(TypeTag<float>{});
+  }
+};
+
 }  // namespace
 
-void CudaBackend::random_uniform(const RandomKey& key, const Tensor& y, double low, double high) {
-  const auto converted = [](double value) {
-    return [value]<class C>(TypeTag<C>) { return static_cast<C>(value); };
-  };
-  generate<Uniform>(stream_, key, y, converted(low), converted(high - low), converted(high));
-}
-
-void CudaBackend::random_normal(const RandomKey& key, const Tensor& y, double mean, double stddev) {
-  const auto kept = [](double value) { return [value](auto) { return value; }; };
-  generate<Normal>(stream_, key, y, kept(mean), kept(stddev));
-}
-
-void CudaBackend::dropout(const Tensor& x, const RandomKey& key, double p, const Tensor& y) {
-  const Index count = x.numel();
-  check_count(count);
-  if (count == 0) return;
-  const auto threshold = static_cast<std::uint64_t>(std::llround(p * 0x1p32));
-  const double scale = 1.0 / (1.0 - p);
-  if (x.dtype() == y.dtype() && is_floating(x.dtype())) {
-    return visit_floating(x.dtype(), [&]<class T>(TypeTag<T>) {
-      launch_early("dropout", dropout_kernel<T>, blocks_for(count, Index{kThreads} * kAtOnce<T>), kThreads, 0,
-                   stream_, key, x.data<T>(), y.data<T>(), count, threshold,
-                   static_cast<ComputeType<T>>(scale), is_aligned(x.raw()) && is_aligned(y.raw()));
-    });
-  }
-  const auto run = [&]<class C>(TypeTag<C>) {
-    launch_early("dropout", dropout_any_kernel<C>, blocks_for(count, Index{kThreads} * kWords), kThreads, 0,
-                 stream_, key, x.raw(), x.dtype(), y.raw(), y.dtype(), count, threshold,
-                 static_cast<C>(scale));
-  };
-  x.dtype() == DType::f64 ? run(TypeTag<double>{}) : run(TypeTag<float>{});
-}
+RandomKernels& CudaBackend::random() { return own<CudaRandom>(kernels_.random); }
 
 }  // namespace tandem::cuda

@@ -14,6 +14,7 @@
 #include "core/cuda/cuda_backend.h"
 #include "core/cuda/launch.h"
 #include "core/cuda/numeric.h"
+#include "core/cuda/reduce.h"
 #include "core/cuda/rows.h"
 #include "core/error.h"
 
@@ -633,8 +634,7 @@ void reduce_in(Reduction op, const Call& call) {
 
 }  // namespace
 
-void CudaBackend::reduce(Reduction op, const Tensor& x, std::uint32_t axes, const Tensor& y,
-                         bool accumulate) {
+void CudaReduce::reduce(Reduction op, const Tensor& x, std::uint32_t axes, const Tensor& y, bool accumulate) {
   if (y.numel() == 0) return;
   const Shape& shape = x.shape();
   const bool position = op == Reduction::argmax || op == Reduction::argmin;
@@ -646,9 +646,11 @@ void CudaBackend::reduce(Reduction op, const Tensor& x, std::uint32_t axes, cons
   const Plan plan = make_plan(shape, axes);
   ensure(plan.outputs() == y.numel(), "reduce", "{} over axes {:#x} does not give {}", to_string(x), axes,
          to_string(y));
-  const Call call{*this, x, plan, {y.raw(), y.dtype(), accumulate && !position, nullptr, y.numel()}};
+  const Call call{backend, x, plan, {y.raw(), y.dtype(), accumulate && !position, nullptr, y.numel()}};
   const DType result = !position ? y.dtype() : is_floating(x.dtype()) ? x.dtype() : DType::i64;
   with_compute_type(x.dtype(), result, [&]<class T>(TypeTag<T>) { reduce_in<T>(op, call); });
 }
+
+ReduceKernels& CudaBackend::reduce() { return own<CudaReduce>(kernels_.reduce); }
 
 }  // namespace tandem::cuda

@@ -9,9 +9,17 @@
 #include "core/cuda/launch.h"
 #include "core/cuda/numeric.h"
 #include "core/cuda/padding.h"
-#include "core/rnn.h"
+#include "core/kernels/rnn.h"
+#include "core/op_options.h"
 
 namespace tandem::cuda {
+
+struct CudaRnn final : GpuKernels<RnnKernels> {
+  using GpuKernels::GpuKernels;
+
+  RnnReserve rnn(const RnnForward& args) override;
+  void rnn_backward(const RnnBackward& args) override;
+};
 
 struct RnnSizes {
   Index steps, rows, inputs, units, outputs, gates;  // T, N, I, H, P and G·H

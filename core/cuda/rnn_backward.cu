@@ -5,7 +5,8 @@
 #include <algorithm>
 
 #include "core/cuda/rnn.h"
-#include "core/kernels/rnn.h"
+#include "core/kernels/matmul.h"
+#include "core/kernels/rnn_formulas.h"
 #include "core/rnn_gradients.h"
 
 namespace tandem::cuda {
@@ -283,7 +284,8 @@ class Backward {
 
   // Adds the contribution of the following step to the gradient of h.
   void add_product() {
-    backend_.matmul(chain_.defined() ? chain_ : last_dq_, weights_.hh, {}, carry_, {.accumulate = true});
+    backend_.matmul().matmul(chain_.defined() ? chain_ : last_dq_, weights_.hh, {}, carry_,
+                             {.accumulate = true});
   }
 
   void hidden(Index time, const Tensor& dh) {
@@ -293,7 +295,7 @@ class Backward {
                  blocks_of(n_.rows, n_.outputs, packs), kThreads, 0, backend_.stream(), carry_.data<T>(),
                  data_or_null<S>(dy), dh.data<S>(), data_or_null<S>(hidden_chain_), n_.rows, n_.outputs,
                  n_.outputs_row, time, steps_.lengths());
-    backend_.matmul(hidden_chain_.defined() ? hidden_chain_ : dh, weights_.hr, {}, du_, {});
+    backend_.matmul().matmul(hidden_chain_.defined() ? hidden_chain_ : dh, weights_.hr, {}, du_, {});
   }
 
   // c before a step, or y of the previous step.
@@ -358,15 +360,15 @@ class Backward {
 
 }  // namespace
 
-void CudaBackend::rnn_backward(const RnnBackward& args) {
+void CudaRnn::rnn_backward(const RnnBackward& args) {
   if (args.in.x.size(1) == 0) {
     for (const GradOutput& to : args.gradients) {
-      if (to.tensor.defined() && !to.accumulate) fill(to.tensor, 0.0);
+      if (to.tensor.defined() && !to.accumulate) backend.fill(to.tensor, 0.0);
     }
     return;
   }
   visit_floating(args.in.x.dtype(), [&]<class S>(TypeTag<S>) {
-    rnn::visit_cell(args.options.cell, [&]<class Cell>() { Backward<S, Cell>(*this, args).run(); });
+    rnn::visit_cell(args.options.cell, [&]<class Cell>() { Backward<S, Cell>(backend, args).run(); });
   });
 }
 

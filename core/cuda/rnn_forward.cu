@@ -6,7 +6,8 @@
 #include <algorithm>
 
 #include "core/cuda/rnn.h"
-#include "core/kernels/rnn.h"
+#include "core/kernels/matmul.h"
+#include "core/kernels/rnn_formulas.h"
 
 namespace tandem::cuda {
 
@@ -127,8 +128,8 @@ class Forward {
         sums_(backend.workspace({n_.rows, n_.gates_row}, dtype_of<T>())) {
     const Index count = range.last - range.first, rows = count * n_.rows;
     inputs_ = backend.workspace({count, n_.rows, n_.gates}, dtype_of<T>());
-    backend.matmul(in.x.rows(first_time_, count).viewed({rows, n_.inputs}), in.weight_ih, {},
-                   inputs_.viewed({rows, n_.gates}), {.transpose_b = true});
+    backend.matmul().matmul(in.x.rows(first_time_, count).viewed({rows, n_.inputs}), in.weight_ih, {},
+                            inputs_.viewed({rows, n_.gates}), {.transpose_b = true});
     if (!in.weight_hr.defined()) return;
     u_ = padded_workspace(backend, n_.rows, n_.units, dtype_of<S>());
     projected_ = backend.workspace({n_.rows, n_.outputs_row}, dtype_of<T>());
@@ -138,7 +139,7 @@ class Forward {
     for (Index step = range_.first; step < range_.last; ++step) {
       if (range_.segments.defined() && step % kRnnSegment == 0)
         backend_.copy_bytes(range_.c, step_of(range_.segments, step / kRnnSegment));
-      backend_.matmul(range_.h, weights_.hh, {}, sums_, {.transpose_b = true});
+      backend_.matmul().matmul(range_.h, weights_.hh, {}, sums_, {.transpose_b = true});
       cells(steps_.time(step));
       if (projected_.defined()) project(steps_.time(step));
     }
@@ -175,7 +176,7 @@ class Forward {
   }
 
   void project(Index time) {
-    backend_.matmul(u_, weights_.hr, {}, projected_, {.transpose_b = true});
+    backend_.matmul().matmul(u_, weights_.hr, {}, projected_, {.transpose_b = true});
     const Tensor y = step_of(range_.y, time);
     const bool packs = takes_packs(n_.outputs, {projected_, range_.h, y});
     launch_early(name_of_cell(), packs ? rnn_project_kernel<S, kRnnWidth> : rnn_project_kernel<S, 1>,
@@ -210,18 +211,18 @@ void rnn_steps(CudaBackend& backend, const RnnOptions& options, const RnnInputs&
   });
 }
 
-RnnReserve CudaBackend::rnn(const RnnForward& args) {
+RnnReserve CudaRnn::rnn(const RnnForward& args) {
   const RnnReserve reserve = host_reserve(args);
   const auto start = [&](const Tensor& from, const Tensor& to) {
-    from.defined() ? copy_bytes(from, to) : fill(to, 0.0);
+    from.defined() ? backend.copy_bytes(from, to) : backend.fill(to, 0.0);
   };
   start(args.in.h0, args.h_n);
   if (args.c_n.defined()) start(args.in.c0, args.c_n);
   if (args.y.numel() == 0) return reserve;
   const RnnSizes n(args.options, args.in);
-  const RnnSteps steps(*this, args.options, n);
-  const RnnStepWeights weights(*this, n, args.in);
-  const Tensor h = padded(*this, args.h_n, n.rows, n.outputs_row);
+  const RnnSteps steps(backend, args.options, n);
+  const RnnStepWeights weights(backend, n, args.in);
+  const Tensor h = padded(backend, args.h_n, n.rows, n.outputs_row);
   // Input contributions to the gates are computed for one range of steps at a time.
   const Index segment = args.options.recompute ? kRnnSegment : n.steps;
   for (Index first = 0; first < n.steps; first += segment) {
@@ -233,10 +234,12 @@ RnnReserve CudaBackend::rnn(const RnnForward& args) {
       range.gates = reserve.gates;
       range.states = reserve.states;
     }
-    rnn_steps(*this, args.options, args.in, weights, steps, range);
+    rnn_steps(backend, args.options, args.in, weights, steps, range);
   }
-  if (n.outputs_row != n.outputs) copy_unpadded(*this, h, args.h_n);
+  if (n.outputs_row != n.outputs) copy_unpadded(backend, h, args.h_n);
   return reserve;
 }
+
+RnnKernels& CudaBackend::rnn() { return own<CudaRnn>(kernels_.rnn); }
 
 }  // namespace tandem::cuda

@@ -20,6 +20,7 @@
 #include "core/cuda/divider.h"
 #include "core/cuda/launch.h"
 #include "core/cuda/numeric.h"
+#include "core/cuda/shape.h"
 #include "core/error.h"
 
 namespace tandem::cuda {
@@ -461,23 +462,25 @@ void accumulate_into(const Plan& plan, const Tensor& x, const Tensor& y, cudaStr
 
 }  // namespace
 
-void CudaBackend::strided_copy(const Tensor& x, const StridedView& from, const Tensor& y,
-                               const StridedView& to, const Shape& extents, bool accumulate) {
+void CudaShape::strided_copy(const Tensor& x, const StridedView& from, const Tensor& y, const StridedView& to,
+                             const Shape& extents, bool accumulate) {
   if (extents.numel() == 0) return;
   const Plan plan = make_plan(from, to, extents);
-  if (accumulate) return accumulate_into(plan, x, y, stream_);
+  if (accumulate) return accumulate_into(plan, x, y, backend.stream());
   ensure(x.dtype() == y.dtype(), "strided_copy", "source {} and destination {} differ in dtype",
          name_of(x.dtype()), name_of(y.dtype()));
   switch (size_of(y.dtype())) {
     case 1:
-      return copy_elements<std::uint8_t>(plan, x, y, stream_);
+      return copy_elements<std::uint8_t>(plan, x, y, backend.stream());
     case 2:
-      return copy_elements<std::uint16_t>(plan, x, y, stream_);
+      return copy_elements<std::uint16_t>(plan, x, y, backend.stream());
     case 4:
-      return copy_elements<std::uint32_t>(plan, x, y, stream_);
+      return copy_elements<std::uint32_t>(plan, x, y, backend.stream());
     default:
-      return copy_elements<std::uint64_t>(plan, x, y, stream_);
+      return copy_elements<std::uint64_t>(plan, x, y, backend.stream());
   }
 }
+
+ShapeKernels& CudaBackend::shape() { return own<CudaShape>(kernels_.shape); }
 
 }  // namespace tandem::cuda

@@ -12,6 +12,7 @@
 #include "core/cuda/cuda_backend.h"
 #include "core/cuda/launch.h"
 #include "core/cuda/numeric.h"
+#include "core/cuda/shape.h"
 
 namespace tandem::cuda {
 
@@ -304,14 +305,14 @@ void resize(const CudaBackend& backend, const Tensor& in, const Tensor& out, con
 
 }  // namespace
 
-void CudaBackend::resize2d(const Tensor& x, const Tensor& y, const ResizeOptions& options) {
+void CudaShape::resize2d(const Tensor& x, const Tensor& y, const ResizeOptions& options) {
   if (y.numel() == 0) return;
-  resize(*this, x, y, options, false);
+  resize(backend, x, y, options, false);
 }
 
-void CudaBackend::resize2d_backward(const Tensor& dy, const Tensor& dx, const ResizeOptions& options) {
+void CudaShape::resize2d_backward(const Tensor& dy, const Tensor& dx, const ResizeOptions& options) {
   if (dx.numel() == 0) return;
-  resize(*this, dx, dy, options, true);
+  resize(backend, dx, dy, options, true);
 }
 
 }  // namespace tandem::cuda

@@ -15,6 +15,7 @@
 #include "core/cuda/launch.h"
 #include "core/cuda/numeric.h"
 #include "core/cuda/rows.h"
+#include "core/cuda/softmax.h"
 #include "core/error.h"
 #include "core/kernels/math.h"
 
@@ -287,12 +288,13 @@ Typed<S> typed(const Tensor& x) {
 
 }  // namespace
 
-void CudaBackend::softmax(const Tensor& x, int axis, bool log, const Tensor& y) {
+void CudaSoftmax::softmax(const Tensor& x, int axis, bool log, const Tensor& y) {
   if (x.numel() == 0) return;
   const Strided s = strided_of(x, axis);
   const auto strided = [&](const auto& from, const auto& to) {
     using Elements = std::remove_cvref_t<decltype(from)>;
-    launch_early("softmax", softmax_strided<Elements>, s.blocks(), s.threads(), 0, stream_, from, to, s, log);
+    launch_early("softmax", softmax_strided<Elements>, s.blocks(), s.threads(), 0, backend.stream(), from, to,
+                 s, log);
   };
   const auto run = [&]<class S>(TypeTag<S>) {
     constexpr int kPack = Pack<S>::kSize;
@@ -301,8 +303,8 @@ void CudaBackend::softmax(const Tensor& x, int axis, bool log, const Tensor& y) 
     if (s.inner != 1 || layout.held == 0) return strided(typed<S>(x), typed<S>(y));
     visit_held(layout.held, [&]<int kHeld>(std::integral_constant<int, kHeld>) {
       launch_early("softmax", packed ? softmax_kernel<S, kPack, kHeld> : softmax_kernel<S, 1, kHeld>,
-                   layout.blocks(s.outer), static_cast<unsigned>(layout.threads()), 0, stream_, x.data<S>(),
-                   y.data<S>(), s.outer, static_cast<int>(s.extent), layout.group, log);
+                   layout.blocks(s.outer), static_cast<unsigned>(layout.threads()), 0, backend.stream(),
+                   x.data<S>(), y.data<S>(), s.outer, static_cast<int>(s.extent), layout.group, log);
     });
   };
   if (visit_common(run, x, y)) return;
@@ -311,13 +313,13 @@ void CudaBackend::softmax(const Tensor& x, int axis, bool log, const Tensor& y) 
   strided(any_of<float>(x), any_of<float>(y));
 }
 
-void CudaBackend::softmax_backward(const Tensor& y, const Tensor& dy, int axis, bool log, const Tensor& dx) {
+void CudaSoftmax::softmax_backward(const Tensor& y, const Tensor& dy, int axis, bool log, const Tensor& dx) {
   if (y.numel() == 0) return;
   const Strided s = strided_of(y, axis);
   const auto strided = [&](const auto& from, const auto& gradient, const auto& to) {
     using Elements = std::remove_cvref_t<decltype(from)>;
-    launch_early("softmax_backward", softmax_backward_strided<Elements>, s.blocks(), s.threads(), 0, stream_,
-                 from, gradient, to, s, log);
+    launch_early("softmax_backward", softmax_backward_strided<Elements>, s.blocks(), s.threads(), 0,
+                 backend.stream(), from, gradient, to, s, log);
   };
   const auto run = [&]<class S>(TypeTag<S>) {
     constexpr int kPack = Pack<S>::kSize;
@@ -328,8 +330,9 @@ void CudaBackend::softmax_backward(const Tensor& y, const Tensor& dy, int axis, 
     visit_held(layout.held, [&]<int kHeld>(std::integral_constant<int, kHeld>) {
       launch_early("softmax_backward",
                    packed ? softmax_backward_kernel<S, kPack, kHeld> : softmax_backward_kernel<S, 1, kHeld>,
-                   layout.blocks(s.outer), static_cast<unsigned>(layout.threads()), 0, stream_, y.data<S>(),
-                   dy.data<S>(), dx.data<S>(), s.outer, static_cast<int>(s.extent), layout.group, log);
+                   layout.blocks(s.outer), static_cast<unsigned>(layout.threads()), 0, backend.stream(),
+                   y.data<S>(), dy.data<S>(), dx.data<S>(), s.outer, static_cast<int>(s.extent), layout.group,
+                   log);
     });
   };
   if (visit_common(run, y, dy, dx)) return;
@@ -337,5 +340,7 @@ void CudaBackend::softmax_backward(const Tensor& y, const Tensor& dy, int axis, 
     return strided(any_of<double>(y), any_of<double>(dy), any_of<double>(dx));
   strided(any_of<float>(y), any_of<float>(dy), any_of<float>(dx));
 }
+
+SoftmaxKernels& CudaBackend::softmax() { return own<CudaSoftmax>(kernels_.softmax); }
 
 }  // namespace tandem::cuda

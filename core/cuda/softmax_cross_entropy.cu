@@ -15,6 +15,7 @@
 #include "core/cuda/launch.h"
 #include "core/cuda/numeric.h"
 #include "core/cuda/rows.h"
+#include "core/cuda/softmax.h"
 #include "core/cuda/targets.h"
 #include "core/error.h"
 #include "core/kernels/math.h"
@@ -192,7 +193,7 @@ void visit_elements(const Tensor& x, const Tensor& y, const Visitor& visit) {
 
 }  // namespace
 
-void CudaBackend::cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& class_weights,
+void CudaSoftmax::cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& class_weights,
                                 const CrossEntropyOptions& options, const Tensor& loss,
                                 const Tensor& row_weight, const Tensor& lse) {
   const Index rows = logits.shape()[0], classes = logits.shape()[1];
@@ -208,14 +209,14 @@ void CudaBackend::cross_entropy(const Tensor& logits, const Tensor& targets, con
     }
     const Index blocks = std::min(ceil_div(rows, threads / group), kMostBlocks);
     launch_early("cross_entropy", cross_entropy_kernel<Logits, C>, static_cast<unsigned>(blocks),
-                 static_cast<unsigned>(threads), 0, stream_, x,
-                 targets_of(targets, options.ignore_index, fault_), weights_of<C>(class_weights),
+                 static_cast<unsigned>(threads), 0, backend.stream(), x,
+                 targets_of(targets, options.ignore_index, backend.fault()), weights_of<C>(class_weights),
                  options.label_smoothing, loss.data<C>(), row_weight.data<C>(), lse.data<C>(), rows, classes,
                  group);
   });
 }
 
-void CudaBackend::cross_entropy_backward(const Tensor& logits, const Tensor& targets,
+void CudaSoftmax::cross_entropy_backward(const Tensor& logits, const Tensor& targets,
                                          const Tensor& class_weights, const CrossEntropyOptions& options,
                                          const Tensor& lse, const Tensor& dloss, const Tensor& dlogits) {
   const Index rows = logits.shape()[0], classes = logits.shape()[1];
@@ -225,9 +226,9 @@ void CudaBackend::cross_entropy_backward(const Tensor& logits, const Tensor& tar
     const auto weights = weights_of<C>(class_weights);
     Tensor weight_sum;
     if (class_weights.defined() && options.label_smoothing > 0) {
-      weight_sum = workspace(Shape{1}, dtype_of<C>());
-      launch_early("cross_entropy_backward", sum_weights_kernel<C>, 1, kMostThreads, 0, stream_, weights,
-                   classes, weight_sum.data<C>());
+      weight_sum = backend.workspace(Shape{1}, dtype_of<C>());
+      launch_early("cross_entropy_backward", sum_weights_kernel<C>, 1, kMostThreads, 0, backend.stream(),
+                   weights, classes, weight_sum.data<C>());
     }
     const Index steps = ceil_div(classes, Logits::kWidth);
     const int group = power_of_two_for(ceil_div(steps, 2), kThreads);
@@ -235,8 +236,8 @@ void CudaBackend::cross_entropy_backward(const Tensor& logits, const Tensor& tar
     const Index piece = Index{group} * Logits::kWidth * 4, pieces = ceil_div(classes, piece);
     const Index blocks = std::min(ceil_div(rows * pieces, kThreads / group), kMostBlocks);
     launch_early("cross_entropy_backward", cross_entropy_backward_kernel<Logits, C>,
-                 static_cast<unsigned>(blocks), kThreads, 0, stream_, x,
-                 targets_of(targets, options.ignore_index, fault_), weights,
+                 static_cast<unsigned>(blocks), kThreads, 0, backend.stream(), x,
+                 targets_of(targets, options.ignore_index, backend.fault()), weights,
                  weight_sum.defined() ? weight_sum.data<C>() : nullptr, options.label_smoothing,
                  lse.data<C>(), dloss.data<C>(), dx, rows, classes, piece, pieces, group);
   });

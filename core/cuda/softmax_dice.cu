@@ -11,6 +11,7 @@
 #include "core/cuda/launch.h"
 #include "core/cuda/numeric.h"
 #include "core/cuda/rows.h"
+#include "core/cuda/softmax.h"
 #include "core/cuda/targets.h"
 #include "core/error.h"
 #include "core/kernels/math.h"
@@ -172,22 +173,22 @@ void visit_rows(const Tensor& x, const Tensor& y, const Visitor& visit) {
 
 }  // namespace
 
-void CudaBackend::dice_sums(const Tensor& logits, const Tensor& targets, const DiceOptions& options,
+void CudaSoftmax::dice_sums(const Tensor& logits, const Tensor& targets, const DiceOptions& options,
                             const Tensor& sums) {
   const Index rows = logits.shape()[0], classes = logits.shape()[1];
   visit_rows(logits, logits, [&]<class Logits, class Held>(const Logits& x, const Logits&, int group, Held) {
     using C = typename Logits::Element;
     const Index blocks = std::clamp<Index>(ceil_div(rows, Index{kThreads} / group), 1, kSumBlocks);
-    const Tensor partial = workspace(Shape{blocks, 3, classes}, dtype_of<C>());
+    const Tensor partial = backend.workspace(Shape{blocks, 3, classes}, dtype_of<C>());
     launch("dice_sums", dice_sums_kernel<Logits, C, Held::value>, static_cast<unsigned>(blocks), kThreads, 0,
-           stream_, x, targets_of(targets, options.ignore_index, fault_), options.squared, partial.data<C>(),
-           rows, static_cast<int>(classes), group);
+           backend.stream(), x, targets_of(targets, options.ignore_index, backend.fault()), options.squared,
+           partial.data<C>(), rows, static_cast<int>(classes), group);
     launch("dice_sums", dice_fold_kernel<C>, static_cast<unsigned>(ceil_div(3 * classes, kThreads)), kThreads,
-           0, stream_, partial.data<C>(), sums.data<C>(), blocks, 3 * classes);
+           0, backend.stream(), partial.data<C>(), sums.data<C>(), blocks, 3 * classes);
   });
 }
 
-void CudaBackend::dice_backward(const Tensor& logits, const Tensor& targets, const DiceOptions& options,
+void CudaSoftmax::dice_backward(const Tensor& logits, const Tensor& targets, const DiceOptions& options,
                                 const Tensor& slopes, const Tensor& dlogits) {
   const Index rows = logits.shape()[0], classes = logits.shape()[1];
   if (rows == 0) return;
@@ -196,8 +197,8 @@ void CudaBackend::dice_backward(const Tensor& logits, const Tensor& targets, con
         using C = typename Logits::Element;
         const Index blocks = std::min(ceil_div(rows, Index{kThreads} / group), kMostBlocks);
         launch("dice_backward", dice_backward_kernel<Logits, C, Held::value>, static_cast<unsigned>(blocks),
-               kThreads, 0, stream_, x, targets_of(targets, options.ignore_index, fault_), options.squared,
-               slopes.data<C>(), dx, rows, static_cast<int>(classes), group);
+               kThreads, 0, backend.stream(), x, targets_of(targets, options.ignore_index, backend.fault()),
+               options.squared, slopes.data<C>(), dx, rows, static_cast<int>(classes), group);
       });
 }
 

@@ -1,4 +1,4 @@
-// Optimizer updates: the formulas of core/kernels/update.h over flat buffers.
+// Optimizer updates: the formulas of core/kernels/update_rules.h over flat buffers.
 //
 // The decision of a step stays on the device: kernels read the skip flag themselves. Sums are f64 by thread,
 // by block, then over blocks, in an order that depends only on the ranges. The passes are bound by memory:
@@ -18,7 +18,7 @@
 #include "core/error.h"
 #include "core/kernels/philox.h"
 #include "core/kernels/rounding.h"
-#include "core/kernels/update.h"
+#include "core/kernels/update_rules.h"
 #include "core/random.h"
 
 namespace tandem::cuda {
@@ -314,8 +314,8 @@ Buffers buffers_of(const UpdateBuffers& buffers) {
 
 }  // namespace
 
-void CudaBackend::update(const UpdateRule& rule, std::span<const UpdateRange> ranges,
-                         const UpdateBuffers& buffers, const Tensor& state) {
+void CudaUpdate::update(const UpdateRule& rule, std::span<const UpdateRange> ranges,
+                        const UpdateBuffers& buffers, const Tensor& state) {
   const StepState* const step = state_of(state);
   const Buffers p = buffers_of(buffers);
   std::int64_t* const counts = buffers.counts.data<std::int64_t>();
@@ -326,25 +326,28 @@ void CudaBackend::update(const UpdateRule& rule, std::span<const UpdateRange> ra
       "update", "the rule needs a moment buffer, got none");
 
   for_chunks(ranges, buffers.master.numel(), [&](const Chunk& chunk, std::span<const UpdateRange> part) {
-    Room* const room = static_cast<Room*>(update_room(sizeof(Room)));
+    Room* const room = static_cast<Room*>(backend.update_room(sizeof(Room)));
     UpdateConstants* const constants = room->constants;
     const Settings settings = settings_of(chunk, part);
-    launch_early("update", constants_kernel, 1, kConstantsThreads, 0, stream_, settings, rule, counts, step,
-                 constants);
+    launch_early("update", constants_kernel, 1, kConstantsThreads, 0, backend.stream(), settings, rule,
+                 counts, step, constants);
     if (chunk.pieces == 0) return;
     const unsigned blocks = static_cast<unsigned>(chunk.pieces);
     if (pass.squares) {
       // The reserved memory suffices for the norms of 400 million elements; larger models allocate more.
       const bool fits = chunk.pieces <= Room::kPieces;
       const Tensor more =
-          workspace({fits ? 0 : chunk.pieces * static_cast<Index>(sizeof(Squares))}, DType::u8);
+          backend.workspace({fits ? 0 : chunk.pieces * static_cast<Index>(sizeof(Squares))}, DType::u8);
       Squares* const squares = fits ? room->squares : static_cast<Squares*>(more.raw());
-      launch_early("update", pass.squares, blocks, kThreads, 0, stream_, chunk, p, constants, step, squares);
-      launch_early("update", trust_kernel, static_cast<unsigned>(chunk.ranges), kThreads, 0, stream_,
+      launch_early("update", pass.squares, blocks, kThreads, 0, backend.stream(), chunk, p, constants, step,
+                   squares);
+      launch_early("update", trust_kernel, static_cast<unsigned>(chunk.ranges), kThreads, 0, backend.stream(),
                    settings, rule, squares, step, constants);
     }
-    launch_early("update", pass.kernel, blocks, kThreads, 0, stream_, chunk, p, constants, step);
+    launch_early("update", pass.kernel, blocks, kThreads, 0, backend.stream(), chunk, p, constants, step);
   });
 }
+
+UpdateKernels& CudaBackend::update() { return own<CudaUpdate>(kernels_.update); }
 
 }  // namespace tandem::cuda

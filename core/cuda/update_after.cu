@@ -85,38 +85,39 @@ void change_in_place(std::string_view name, const Tensor& x, Change change, cuda
 
 }  // namespace
 
-void CudaBackend::commit_or_restore(const Tensor& source, const Tensor& target, const Tensor& state) {
+void CudaUpdate::commit_or_restore(const Tensor& source, const Tensor& target, const Tensor& state) {
   ensure(source.dtype() == DType::f32 && target.dtype() == DType::f32 && source.numel() == target.numel(),
          "commit_or_restore", "source {} and target {} are not f32 buffers of one size", to_string(source),
          to_string(target));
   const Index count = source.numel();
   if (count == 0) return;
-  launch_early("commit_or_restore", commit_or_restore_kernel, blocks_for(count), kThreads, 0, stream_,
-               source.data<float>(), target.data<float>(), count, state_of(state));
+  launch_early("commit_or_restore", commit_or_restore_kernel, blocks_for(count), kThreads, 0,
+               backend.stream(), source.data<float>(), target.data<float>(), count, state_of(state));
 }
 
-void CudaBackend::update_average(const Tensor& value, const Tensor& average, const AverageRule& rule,
-                                 const Tensor& state) {
+void CudaUpdate::update_average(const Tensor& value, const Tensor& average, const AverageRule& rule,
+                                const Tensor& state) {
   ensure(value.numel() == average.numel(), "update_average", "value {} and average {} differ in size",
          to_string(value), to_string(average));
   const Index count = value.numel();
   if (count == 0) return;
   const Index packs = is_aligned(value.raw()) && is_aligned(average.raw()) ? count / 4 : 0;
-  launch_early("update_average", average_kernel, blocks_for(packs != 0 ? packs : count), kThreads, 0, stream_,
-               value.data<float>(), average.data<float>(), packs, count, rule, state_of(state));
+  launch_early("update_average", average_kernel, blocks_for(packs != 0 ? packs : count), kThreads, 0,
+               backend.stream(), value.data<float>(), average.data<float>(), packs, count, rule,
+               state_of(state));
 }
 
-void CudaBackend::round_to(const Tensor& x, DType dtype) {
+void CudaUpdate::round_to(const Tensor& x, DType dtype) {
   ensure(x.dtype() == DType::f32 && is_16bit(dtype), "round_to", "{} to {}", to_string(x), name_of(dtype));
-  change_in_place<float>("round_to", x, RoundTo{dtype}, stream_);
+  change_in_place<float>("round_to", x, RoundTo{dtype}, backend.stream());
 }
 
-void CudaBackend::scale_and_limit(const Tensor& x, double factor, double limit) {
+void CudaUpdate::scale_and_limit(const Tensor& x, double factor, double limit) {
   if (x.dtype() == DType::f64) {
-    change_in_place<double>("scale_and_limit", x, ScaleAndLimit<double>{factor, limit}, stream_);
+    change_in_place<double>("scale_and_limit", x, ScaleAndLimit<double>{factor, limit}, backend.stream());
   } else {
     const ScaleAndLimit<float> change{static_cast<float>(factor), static_cast<float>(limit)};
-    change_in_place<float>("scale_and_limit", x, change, stream_);
+    change_in_place<float>("scale_and_limit", x, change, backend.stream());
   }
 }
 

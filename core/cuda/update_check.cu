@@ -191,20 +191,20 @@ __global__ void update_scale_kernel(ScaleRules rules, ScaleState* scale) {
 
 }  // namespace
 
-void CudaBackend::accumulate_loss(const Tensor& loss, double weight, const Tensor& state,
-                                  const Tensor& scale) {
+void CudaUpdate::accumulate_loss(const Tensor& loss, double weight, const Tensor& state,
+                                 const Tensor& scale) {
   ScaleState* const to = scale_of(scale);
   if (loss.dtype() == DType::f64) {
-    launch_early("accumulate_loss", accumulate_loss_kernel<double>, 1, 1, 0, stream_, loss.data<double>(),
-                 weight, state_of(state), to);
+    launch_early("accumulate_loss", accumulate_loss_kernel<double>, 1, 1, 0, backend.stream(),
+                 loss.data<double>(), weight, state_of(state), to);
   } else {
-    launch_early("accumulate_loss", accumulate_loss_kernel<float>, 1, 1, 0, stream_, loss.data<float>(),
-                 weight, state_of(state), to);
+    launch_early("accumulate_loss", accumulate_loss_kernel<float>, 1, 1, 0, backend.stream(),
+                 loss.data<float>(), weight, state_of(state), to);
   }
 }
 
-void CudaBackend::check_gradients(const Tensor& gradient, std::span<const UpdateRange> ranges,
-                                  const GradientCheck& rules, const Tensor& state, const Tensor& scale) {
+void CudaUpdate::check_gradients(const Tensor& gradient, std::span<const UpdateRange> ranges,
+                                 const GradientCheck& rules, const Tensor& state, const Tensor& scale) {
   StepState* const step = state_of(state);
   const ScaleState* const from = rules.unscaled ? nullptr : scale_of(scale);
   const auto run = [&]<class T>(TypeTag<T>) {
@@ -212,20 +212,20 @@ void CudaBackend::check_gradients(const Tensor& gradient, std::span<const Update
     for_chunks(ranges, gradient.numel(), [&](const Chunk& chunk, std::span<const UpdateRange>) {
       if (chunk.pieces == 0) return;
       const unsigned blocks = blocks_for(chunk.pieces, 1);
-      auto* const gathered = static_cast<Gathered*>(update_room(blocks * sizeof(Gathered)));
+      auto* const gathered = static_cast<Gathered*>(backend.update_room(blocks * sizeof(Gathered)));
       launch_early("check_gradients", rules.magnitude ? check_kernel<T, true> : check_kernel<T, false>,
-                   blocks, kThreads, 0, stream_, chunk, x, is_aligned(x), rules.divisor, rules.unscaled, from,
-                   gathered);
-      launch_early("check_gradients", gathered_kernel, 1, kThreads, 0, stream_, gathered,
+                   blocks, kThreads, 0, backend.stream(), chunk, x, is_aligned(x), rules.divisor,
+                   rules.unscaled, from, gathered);
+      launch_early("check_gradients", gathered_kernel, 1, kThreads, 0, backend.stream(), gathered,
                    static_cast<int>(blocks), step, nullptr);
     });
   };
   gradient.dtype() == DType::f64 ? run(TypeTag<double>{}) : run(TypeTag<float>{});
 }
 
-void CudaBackend::unscale(const Tensor& gradient, std::span<const UpdateRange> ranges,
-                          const UnscaleOptions& options, const Tensor& target, const Tensor& state,
-                          const Tensor& scale) {
+void CudaUpdate::unscale(const Tensor& gradient, std::span<const UpdateRange> ranges,
+                         const UnscaleOptions& options, const Tensor& target, const Tensor& state,
+                         const Tensor& scale) {
   ScaleState* const from = scale_of(scale);
   StepState* const step = state_of(state);
   const float* const x = gradient.data<float>();
@@ -233,35 +233,35 @@ void CudaBackend::unscale(const Tensor& gradient, std::span<const UpdateRange> r
   for_chunks(ranges, gradient.numel(), [&](const Chunk& chunk, std::span<const UpdateRange>) {
     if (chunk.pieces == 0) return;
     const unsigned blocks = blocks_for(chunk.pieces, 1);
-    auto* const gathered = static_cast<Gathered*>(update_room(blocks * sizeof(Gathered)));
-    launch_early("unscale", unscale_kernel, blocks, kThreads, 0, stream_, chunk, x, y,
+    auto* const gathered = static_cast<Gathered*>(backend.update_room(blocks * sizeof(Gathered)));
+    launch_early("unscale", unscale_kernel, blocks, kThreads, 0, backend.stream(), chunk, x, y,
                  is_aligned(x) && is_aligned(y), options.divisor, options.add, from, gathered);
-    launch_early("unscale", gathered_kernel, 1, kThreads, 0, stream_, gathered, static_cast<int>(blocks),
-                 step, options.attribute ? from : nullptr);
+    launch_early("unscale", gathered_kernel, 1, kThreads, 0, backend.stream(), gathered,
+                 static_cast<int>(blocks), step, options.attribute ? from : nullptr);
   });
 }
 
-void CudaBackend::sanitize(const Tensor& gradient, std::span<const UpdateRange> ranges, float floor,
-                           const Tensor& scale) {
+void CudaUpdate::sanitize(const Tensor& gradient, std::span<const UpdateRange> ranges, float floor,
+                          const Tensor& scale) {
   const ScaleState* const from = scale_of(scale);
   float* const x = gradient.data<float>();
   for_chunks(ranges, gradient.numel(), [&](const Chunk& chunk, std::span<const UpdateRange>) {
     if (chunk.pieces == 0) return;
-    launch_early("sanitize", sanitize_kernel, blocks_for(chunk.pieces, 1), kThreads, 0, stream_, chunk, x,
-                 is_aligned(x), floor, from);
+    launch_early("sanitize", sanitize_kernel, blocks_for(chunk.pieces, 1), kThreads, 0, backend.stream(),
+                 chunk, x, is_aligned(x), floor, from);
   });
 }
 
-void CudaBackend::decide_step(const StepRules& rules, const Tensor& lr_table, const Tensor& state,
-                              const Tensor& scale) {
+void CudaUpdate::decide_step(const StepRules& rules, const Tensor& lr_table, const Tensor& state,
+                             const Tensor& scale) {
   ensure(lr_table.numel() >= 2, "decide_step",
          "the table of learning rates needs a base and one entry, got {}", to_string(lr_table));
-  launch_early("decide_step", decide_step_kernel, 1, 1, 0, stream_, rules, lr_table.data<double>(),
+  launch_early("decide_step", decide_step_kernel, 1, 1, 0, backend.stream(), rules, lr_table.data<double>(),
                lr_table.numel() - 1, state_of(state), scale_of(scale));
 }
 
-void CudaBackend::update_scale(const ScaleRules& rules, const Tensor& scale) {
-  launch_early("update_scale", update_scale_kernel, 1, 1, 0, stream_, rules, scale_of(scale));
+void CudaUpdate::update_scale(const ScaleRules& rules, const Tensor& scale) {
+  launch_early("update_scale", update_scale_kernel, 1, 1, 0, backend.stream(), rules, scale_of(scale));
 }
 
 }  // namespace tandem::cuda

@@ -15,11 +15,35 @@
 #include <type_traits>
 
 #include "core/backend.h"
+#include "core/cuda/cuda_backend.h"
 #include "core/cuda/launch.h"
 #include "core/cuda/numeric.h"
 #include "core/error.h"
+#include "core/kernels/update.h"
 
 namespace tandem::cuda {
+
+struct CudaUpdate final : GpuKernels<UpdateKernels> {
+  using GpuKernels::GpuKernels;
+
+  void accumulate_loss(const Tensor& loss, double weight, const Tensor& state, const Tensor& scale) override;
+  void check_gradients(const Tensor& gradient, std::span<const UpdateRange> ranges,
+                       const GradientCheck& check, const Tensor& state, const Tensor& scale) override;
+  void unscale(const Tensor& gradient, std::span<const UpdateRange> ranges, const UnscaleOptions& options,
+               const Tensor& target, const Tensor& state, const Tensor& scale) override;
+  void sanitize(const Tensor& gradient, std::span<const UpdateRange> ranges, float floor,
+                const Tensor& scale) override;
+  void decide_step(const StepRules& rules, const Tensor& lr_table, const Tensor& state,
+                   const Tensor& scale) override;
+  void update_scale(const ScaleRules& rules, const Tensor& scale) override;
+  void update(const UpdateRule& rule, std::span<const UpdateRange> ranges, const UpdateBuffers& buffers,
+              const Tensor& state) override;
+  void commit_or_restore(const Tensor& source, const Tensor& target, const Tensor& state) override;
+  void update_average(const Tensor& value, const Tensor& average, const AverageRule& rule,
+                      const Tensor& state) override;
+  void round_to(const Tensor& x, DType dtype) override;
+  void scale_and_limit(const Tensor& x, double factor, double limit) override;
+};
 
 inline constexpr int kRanges = 176;    // per launch, so that all arguments stay below 4 KB
 inline constexpr Index kPiece = 4096;  // elements

@@ -1,32 +1,45 @@
-// Formulas of additive attention (core/attention.h), for host and device.
+// Attention kernels: masked softmax and additive attention.
 #pragma once
 
-#include "core/kernels/math.h"
+#include <algorithm>
+#include <array>
 
-namespace tandem::attention {
+#include "core/grad_output.h"
+#include "core/op_options.h"
 
-// A term of a score: u_j·tanh(sum), where `sum` is feature j before tanh.
-template <class T>
-TANDEM_HD T score_term(T u, T sum) {
-  return u * math::tanh(sum);
+namespace tandem {
+
+// Number of keys that query t of row n sees, of `keys` for `queries`.
+inline Index seen_keys(const AttentionMask& mask, Index n, Index t, Index queries, Index keys) {
+  const Index length = mask.lengths.defined() ? mask.lengths.data<std::int64_t>()[n] : keys;
+  return mask.causal ? std::clamp<Index>(t + 1 + keys - queries, 0, length) : length;
 }
 
-// Gradient contribution of a score to one feature.
-template <class T>
-struct FeatureGradient {
-  T sum, u;  // gradients of the argument of tanh and of u_j
+struct AdditiveForward {
+  AttentionMask mask;
+  AdditiveInputs in;
+  Tensor context, weights;  // [Tq,N,C], [Tq,N,Tk], of the dtype of `in`
 };
 
-template <class T>
-TANDEM_HD FeatureGradient<T> feature_gradient(T u, T sum, T dscore) {
-  const T bent = math::tanh(sum);
-  return {dscore * u * (T(1) - bent * bent), dscore * bent};
-}
+struct AdditiveBackward {
+  AttentionMask mask;
+  AdditiveInputs in;
+  Tensor weights;
+  Tensor dcontext, dweights;              // absent: zeros
+  std::array<GradOutput, 6> gradients{};  // of `in`, in its order; absent: not needed
+};
 
-// u_j = g·v_j/‖v‖. With `along` = Σ v·du: dv_j = g/‖v‖·(du_j - v_j·along/‖v‖²), and dg = along/‖v‖.
-template <class T>
-TANDEM_HD T normalised_gradient(T v, T du, T g, T norm, T along) {
-  return g / norm * (du - v * (along / (norm * norm)));
-}
+struct AttentionKernels {
+  virtual ~AttentionKernels() = default;
 
-}  // namespace tandem::attention
+  // Softmax over the last axis of x [N,…,Tq,Tk], of the keys that each query sees; 0 for other keys, whatever
+  // their x.
+  virtual void masked_softmax(const Tensor& x, const AttentionMask& mask, const Tensor& y) = 0;
+  // dx may be dy. dy of keys that are not seen is not read.
+  virtual void masked_softmax_backward(const Tensor& y, const Tensor& dy, const AttentionMask& mask,
+                                       const Tensor& dx) = 0;
+  virtual void additive_attention(const AdditiveForward& args) = 0;
+  virtual void additive_attention_backward(const AdditiveBackward& args) = 0;
+};
+
+}  // namespace tandem

@@ -10,11 +10,21 @@
 // `Formulas` at the end lists all formulas; FormulaId is the position in that list.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <type_traits>
 
-#include "core/backend.h"
 #include "core/kernels/math.h"
+
+namespace tandem {
+
+// Position of a formula in the list `Formulas`.
+enum class FormulaId : std::uint16_t {};
+
+// The constants of a formula, such as a negative slope or the bounds of a clamp.
+using Scalars = std::array<double, 4>;
+
+}  // namespace tandem
 
 namespace tandem::formulas {
 

@@ -1,123 +1,56 @@
-// One step of the recurrent cells, for host and device; core/rnn.h has the formulas. `a` are the input
-// contributions to the gates, `q` the hidden-state contributions, in gate order.
+// Recurrent kernels: layers over sequences [T,N,C].
+//
+// One call is a layer in one direction: T steps of N rows, I inputs, H units, P outputs (H, or the rows of
+// weight_hr), G gates, in PyTorch's order in the rows of weights. σ is the logistic function, a =
+// W_ih x + b_ih, q = W_hh h + b_hh, and
+//   lstm      i f o = σ(a + q), g = tanh(a + q); c ← f⊙c + i⊙g; h ← W_hr (o⊙tanh c)       gates i f g o
+//   gru       r z = σ(a + q), n = tanh(a + r⊙q); h ← (1-z)⊙n + z⊙h                         gates r z n
+//   rnn_tanh  h ← tanh(a + q), rnn_relu  h ← max(a + q, 0)
+// Gate arithmetic, c and the gradients of h and c between steps are of the arithmetic type; x, h, weights and
+// saved tensors may be of a 16-bit type. Gradients of gates are rounded to it where they enter a product.
 #pragma once
 
-#include "core/kernels/math.h"
-#include "core/rnn.h"
+#include <array>
 
-namespace tandem::rnn {
+#include "core/grad_output.h"
+#include "core/op_options.h"
 
-// One value per gate.
-template <class T>
-struct Gates {
-  T value[4];
-  TANDEM_HD T operator[](int i) const { return value[i]; }
+namespace tandem {
+
+inline constexpr Index kRnnSegment = 16;  // steps: see RnnOptions::recompute
+
+// Results of forward that backward needs, in a layout of the device's choice.
+struct RnnReserve {
+  Tensor gates, states;
 };
 
-// Values saved for backward besides h: activated gates, and the state named `states` in host_reserve.
-template <class T>
-struct Kept {
-  T gate[4];
-  T state;
+struct RnnForward {
+  RnnOptions options;
+  RnnInputs in;
+  Tensor y, h_n, c_n;  // [T,N,P], [N,P], and of lstm [N,H]
+  bool keep = false;   // backward follows: returns a reserve
 };
 
-template <class T>
-struct Step {
-  Kept<T> kept;
-  T y;  // h, or the input of its projection
+struct RnnBackward {
+  RnnOptions options;
+  RnnInputs in;
+  Tensor y;
+  RnnReserve reserve;
+  Tensor dy, dh_n, dc_n;                  // absent: zeros
+  std::array<GradOutput, 8> gradients{};  // of `in`, in its order; absent: not needed
 };
 
-template <class T>
-struct Gradients {
-  T a[4];   // gradient of the input part, before activation
-  T q;      // gru: gradient of the recurrent part of n, which differs from a[2]
-  T state;  // lstm: gradient of c before the step
-  T h;      // gru: gradient of h before the step that bypasses the product
+// The reserve of hosts: gates [T,N,G·H] activated, in the dtype of x, and states [T,N,H]: c of lstm in the
+// arithmetic type, q of n for gru in the dtype of x. With `recompute` states alone, [⌈T/kRnnSegment⌉,N,H]: c
+// of lstm before each segment. Absent where there is none, and without `keep`.
+RnnReserve host_reserve(const RnnForward& args);
+
+struct RnnKernels {
+  virtual ~RnnKernels() = default;
+
+  // Writes y, h_n and, for lstm, c_n.
+  virtual RnnReserve rnn(const RnnForward& args) = 0;
+  virtual void rnn_backward(const RnnBackward& args) = 0;
 };
 
-struct Lstm {
-  static constexpr int kGates = 4;
-  static constexpr bool kKeepsGates = true, kCellState = true, kSeparateQ = false;
-
-  // state: c before the step, h is not read; y: o⊙tanh c.
-  template <class T>
-  TANDEM_HD static Step<T> forward(const Gates<T>& a, const Gates<T>& q, T state) {
-    const T i = math::sigmoid(a[0] + q[0]), f = math::sigmoid(a[1] + q[1]), g = math::tanh(a[2] + q[2]),
-            o = math::sigmoid(a[3] + q[3]);
-    const T c = f * state + i * g;
-    return {{{i, f, g, o}, c}, output(o, c)};
-  }
-  template <class T>
-  TANDEM_HD static T output(T o, T c) {
-    return o * math::tanh(c);
-  }
-  // dy: gradient of o⊙tanh c. before: c before the step; dstate: gradient of c after it, from later steps.
-  template <class T>
-  TANDEM_HD static Gradients<T> backward(const Kept<T>& kept, T before, T dy, T dstate) {
-    const T i = kept.gate[0], f = kept.gate[1], g = kept.gate[2], o = kept.gate[3];
-    const T bent = math::tanh(kept.state);
-    const T dc = dstate + dy * o * (T(1) - bent * bent);
-    return {{dc * g * i * (T(1) - i), dc * before * f * (T(1) - f), dc * i * (T(1) - g * g),
-             dy * bent * o * (T(1) - o)},
-            T(0),
-            dc * f,
-            T(0)};
-  }
-};
-
-struct Gru {
-  static constexpr int kGates = 3;
-  static constexpr bool kKeepsGates = true, kCellState = false, kSeparateQ = true;
-
-  // state: h before the step on entry, q of n on return.
-  template <class T>
-  TANDEM_HD static Step<T> forward(const Gates<T>& a, const Gates<T>& q, T state) {
-    const T r = math::sigmoid(a[0] + q[0]), z = math::sigmoid(a[1] + q[1]), n = math::tanh(a[2] + r * q[2]);
-    return {{{r, z, n, T(0)}, q[2]}, (T(1) - z) * n + z * state};
-  }
-  // before: h before the step.
-  template <class T>
-  TANDEM_HD static Gradients<T> backward(const Kept<T>& kept, T before, T dy, T /*dstate*/) {
-    const T r = kept.gate[0], z = kept.gate[1], n = kept.gate[2];
-    const T dn = dy * (T(1) - z) * (T(1) - n * n);
-    return {{dn * kept.state * r * (T(1) - r), dy * (before - n) * z * (T(1) - z), dn, T(0)},
-            dn * r,
-            T(0),
-            dy * z};
-  }
-};
-
-template <bool Relu>
-struct Plain {
-  static constexpr int kGates = 1;
-  static constexpr bool kKeepsGates = false, kCellState = false, kSeparateQ = false;
-
-  template <class T>
-  TANDEM_HD static Step<T> forward(const Gates<T>& a, const Gates<T>& q, T /*state*/) {
-    const T sum = a[0] + q[0];
-    return {{}, Relu ? (sum > T(0) || sum != sum ? sum : T(0)) : math::tanh(sum)};
-  }
-  // kept.state: h after the step.
-  template <class T>
-  TANDEM_HD static Gradients<T> backward(const Kept<T>& kept, T /*before*/, T dy, T /*dstate*/) {
-    const T h = kept.state;
-    return {{Relu ? (h > T(0) ? dy : T(0)) : dy * (T(1) - h * h), T(0), T(0), T(0)}, T(0), T(0), T(0)};
-  }
-};
-
-// Calls visit.operator()<Cell>().
-template <class Visitor>
-auto visit_cell(RnnCell cell, Visitor&& visit) {
-  switch (cell) {
-    case RnnCell::lstm:
-      return visit.template operator()<Lstm>();
-    case RnnCell::gru:
-      return visit.template operator()<Gru>();
-    case RnnCell::rnn_tanh:
-      return visit.template operator()<Plain<false>>();
-    default:
-      return visit.template operator()<Plain<true>>();
-  }
-}
-
-}  // namespace tandem::rnn
+}  // namespace tandem

@@ -21,7 +21,7 @@ TANDEM_HD T factor_of_range(T factor, std::int8_t log2) {
 }
 
 // Decides the step from the results of check_gradients and updates the loss-scale statistics. `table` as in
-// Backend::decide_step, with `entries` learning rates.
+// UpdateKernels::decide_step, with `entries` learning rates.
 TANDEM_HD void decide_step(const StepRules& rules, const double* table, std::int64_t entries,
                            StepState& state, ScaleState& scale) {
   const bool finite = state.non_finite == 0;

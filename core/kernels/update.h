@@ -1,441 +1,56 @@
-// Update rules for host and device: the options of each, the numbers it works with for one parameter of a
-// model, and what it does to one element.
-//
-// A rule is a struct of its options (f64; plain data; their defaults are those of optim/) with
-//   prepare(k, u)          its part of the constants of one parameter: f64, rounded once
-//   with_element(visit)    calls visit(TypeTag<E>{}) with the element formula that its options ask for (host)
-//   trust_ratio(u, w, x)   where E::kAdapts: the factor on the learning rate from two norms
-//   rests()                whether an element whose gradient is 0 keeps its value and moments, bit for bit
-//   and
-//                          whatever the step, where the weight decay is 0; a rule without it has none that do
-// An element formula E has
-//   kMoments               how many moments it uses, the first ones of UpdateBuffers
-//   step(k, g, w, a, b, c) the update of one element: w is the master, a, b, c the moments
-//   compared(k, g, w, a, b)  where E::kAdapts: the value whose norm is set against the parameter's in a first
-//                          pass; kComparedStores says that it has updated the moments, and `step` has not to
-// All of it is f32 but for the constants. A rule sees the unscaled, clipped gradient; it never sees a scale.
-// References stand beside the rules in optim/. `UpdateRules` at the end lists them: backends follow that
-// list.
+// Update kernels: gradient check, optimizer update and loss scale on flat f32 buffers, with one StepState and
+// one ScaleState in device memory (core/step_state.h).
 #pragma once
 
-#include <cmath>
-#include <cstdint>
-#include <cstring>
-#include <limits>
-#include <type_traits>
+#include <span>
 
-#include "core/dtype.h"
-#include "core/kernels/math.h"
-#include "core/kernels/step.h"
 #include "core/step_state.h"
-
-namespace tandem::update_rules {
-
-// What rules make of their options for one parameter in one step; each fills what it uses.
-struct UpdateConstants {
-  float gradient_factor = 1.0f, clip_value = 0.0f;
-  float lr = 0.0f;  // with the group's factor, and the trust ratio where there is one
-  float weight_decay = 0.0f;
-  float shrink = 1.0f;                  // 1 - lr·weight_decay: decoupled decay
-  float momentum = 0.0f, fresh = 1.0f;  // momentum ← momentum·old + fresh·gradient
-  float one_minus_beta1 = 0.0f, beta2 = 0.0f, one_minus_beta2 = 0.0f;  // from f64
-  float step_size = 0.0f;                                              // lr / (1 - beta1^t)
-  float correction1 = 1.0f, root_correction2 = 1.0f;                   // 1/(1 - beta1^t), 1/√(1 - beta2^t)
-  float eps = 0.0f;
-};
-
-// One parameter in one step, as its rule sees it.
-struct ParameterUpdate {
-  double lr = 0.0;  // with the group's factor
-  double weight_decay = 0.0;
-  double number = 1.0;  // of this update of the parameter, from 1
-};
-
-// The gradient a rule sees. NaN stays NaN.
-TANDEM_HD float unscaled(const UpdateConstants& k, float gradient) {
-  const float g = gradient * k.gradient_factor;
-  const float low = g < -k.clip_value ? -k.clip_value : g;
-  return low > k.clip_value ? k.clip_value : low;
-}
-
-// What an element formula is unless it says otherwise.
-template <int Moments>
-struct Element {
-  static constexpr int kMoments = Moments;
-  static constexpr bool kAdapts = false, kComparedStores = false;
-};
-
-// ---- SGD
-
-// Moment 1: momentum.
-struct Sgd {
-  double momentum = 0.0, dampening = 0.0;
-  bool nesterov = false;
-
-  enum class Form : std::uint8_t { plain, momentum, nesterov };
-
-  template <Form kForm>
-  struct Formula : Element<kForm == Form::plain ? 0 : 1> {
-    TANDEM_HD static void step(const UpdateConstants& k, float gradient, float& w, float& a, float&, float&) {
-      const float g = unscaled(k, gradient) + k.weight_decay * w;
-      if constexpr (kForm == Form::plain) {
-        w -= k.lr * g;
-      } else {
-        a = k.momentum * a + k.fresh * g;
-        w -= k.lr * (kForm == Form::nesterov ? g + k.momentum * a : a);
-      }
-    }
-  };
-
-  TANDEM_HD void prepare(UpdateConstants& k, const ParameterUpdate& u) const {
-    k.momentum = static_cast<float>(momentum);
-    k.fresh = u.number == 1.0 ? 1.0f : static_cast<float>(1.0 - dampening);
-  }
-  bool zero_grad_is_noop() const { return momentum == 0.0; }
-  template <class Visit>
-  void with_element(Visit&& visit) const {
-    if (momentum == 0.0) return visit(TypeTag<Formula<Form::plain>>{});
-    if (nesterov) return visit(TypeTag<Formula<Form::nesterov>>{});
-    visit(TypeTag<Formula<Form::momentum>>{});
-  }
-};
-
-// ---- Adam, AdamW, LAMB
-
-// Moments 1: mean of gradients, 2: mean of squares, both corrected for their start.
-struct AdamMoments {
-  double beta1 = 0.0, beta2 = 0.0, eps = 0.0;
-
-  TANDEM_HD void prepare(UpdateConstants& k, const ParameterUpdate& u) const {
-    const double correction1 = 1.0 / (1.0 - std::pow(beta1, u.number));
-    k.one_minus_beta1 = static_cast<float>(1.0 - beta1);
-    k.beta2 = static_cast<float>(beta2);
-    k.one_minus_beta2 = static_cast<float>(1.0 - beta2);
-    k.correction1 = static_cast<float>(correction1);
-    k.step_size = static_cast<float>(u.lr * correction1);
-    k.root_correction2 = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(beta2, u.number)));
-    k.shrink = static_cast<float>(1.0 - u.lr * u.weight_decay);
-    k.eps = static_cast<float>(eps);
-  }
-};
-
-// Moment 3, with amsgrad: running maximum of 2.
-template <bool kDecoupled>
-struct AdamRule : AdamMoments {
-  bool amsgrad = false;
-
-  template <bool kAmsgrad>
-  struct Formula : Element<kAmsgrad ? 3 : 2> {
-    TANDEM_HD static void step(const UpdateConstants& k, float gradient, float& w, float& a, float& b,
-                               float& c) {
-      float g = unscaled(k, gradient);
-      if constexpr (kDecoupled) {
-        w *= k.shrink;
-      } else {
-        g += k.weight_decay * w;
-      }
-      a += k.one_minus_beta1 * (g - a);
-      b = k.beta2 * b + k.one_minus_beta2 * (g * g);
-      float square = b;
-      if constexpr (kAmsgrad) {
-        c = c > b ? c : b;
-        square = c;
-      }
-      w -= k.step_size * a / (std::sqrt(square) * k.root_correction2 + k.eps);
-    }
-  };
-
-  template <class Visit>
-  void with_element(Visit&& visit) const {
-    if (amsgrad) return visit(TypeTag<Formula<true>>{});
-    visit(TypeTag<Formula<false>>{});
-  }
-};
-
-struct Adam : AdamRule<false> {};
-struct AdamW : AdamRule<true> {};
-
-// ---- RMSprop
-
-// Moments: mean of squares, then mean of gradients (centered), then momentum.
-struct Rmsprop {
-  double alpha = 0.0, eps = 0.0, momentum = 0.0;
-  bool centered = false;
-
-  template <bool kCentered, bool kMomentum>
-  struct Formula : Element<1 + int{kCentered} + int{kMomentum}> {
-    TANDEM_HD static void step(const UpdateConstants& k, float gradient, float& w, float& a, float& b,
-                               float& c) {
-      const float g = unscaled(k, gradient) + k.weight_decay * w;
-      a = k.beta2 * a + k.one_minus_beta2 * (g * g);
-      float variance = a;
-      if constexpr (kCentered) {
-        b += k.one_minus_beta2 * (g - b);
-        variance = a - b * b;
-        variance = variance < 0.0f ? 0.0f : variance;  // rounding may leave it just below zero
-      }
-      const float direction = g / (std::sqrt(variance) + k.eps);
-      if constexpr (kMomentum) {
-        float& momentum = kCentered ? c : b;
-        momentum = k.momentum * momentum + direction;
-        w -= k.lr * momentum;
-      } else {
-        w -= k.lr * direction;
-      }
-    }
-  };
-
-  TANDEM_HD void prepare(UpdateConstants& k, const ParameterUpdate&) const {
-    k.beta2 = static_cast<float>(alpha);
-    k.one_minus_beta2 = static_cast<float>(1.0 - alpha);
-    k.momentum = static_cast<float>(momentum);
-    k.eps = static_cast<float>(eps);
-  }
-  template <class Visit>
-  void with_element(Visit&& visit) const {
-    centered ? with_momentum<true>(visit) : with_momentum<false>(visit);
-  }
-
- private:
-  template <bool kCentered, class Visit>
-  void with_momentum(Visit&& visit) const {
-    if (momentum != 0.0) return visit(TypeTag<Formula<kCentered, true>>{});
-    visit(TypeTag<Formula<kCentered, false>>{});
-  }
-};
-
-// ---- Adagrad
-
-// Moment 1: sum of squares.
-struct Adagrad {
-  double lr_decay = 0.0, eps = 0.0;
-
-  struct Formula : Element<1> {
-    TANDEM_HD static void step(const UpdateConstants& k, float gradient, float& w, float& a, float&, float&) {
-      const float g = unscaled(k, gradient) + k.weight_decay * w;
-      a += g * g;
-      w -= k.lr * g / (std::sqrt(a) + k.eps);
-    }
-  };
-
-  TANDEM_HD void prepare(UpdateConstants& k, const ParameterUpdate& u) const {
-    k.lr = static_cast<float>(u.lr / (1.0 + (u.number - 1.0) * lr_decay));
-    k.eps = static_cast<float>(eps);
-  }
-  bool zero_grad_is_noop() const {
-    return static_cast<float>(eps) > 0.0f;
-  }  // 0/0 else, where the sum is still 0
-  template <class Visit>
-  void with_element(Visit&& visit) const {
-    visit(TypeTag<Formula>{});
-  }
-};
-
-// ---- LARS and LAMB: the learning rate of a parameter depends on norms
-
-// Moment 1: momentum.
-struct Lars {
-  double momentum = 0.0, trust_coefficient = 0.0, eps = 0.0;
-
-  struct Formula : Element<1> {
-    static constexpr bool kAdapts = true;
-    TANDEM_HD static float compared(const UpdateConstants& k, float gradient, float, float&, float&) {
-      return unscaled(k, gradient);
-    }
-    TANDEM_HD static void step(const UpdateConstants& k, float gradient, float& w, float& a, float&, float&) {
-      a = k.momentum * a + k.lr * (unscaled(k, gradient) + k.weight_decay * w);
-      w -= a;
-    }
-  };
-
-  TANDEM_HD void prepare(UpdateConstants& k, const ParameterUpdate&) const {
-    k.momentum = static_cast<float>(momentum);
-  }
-  TANDEM_HD double trust_ratio(const ParameterUpdate& u, double weight, double gradient) const {
-    return trust_coefficient * weight / (gradient + u.weight_decay * weight + eps);
-  }
-  template <class Visit>
-  void with_element(Visit&& visit) const {
-    visit(TypeTag<Formula>{});
-  }
-};
-
-struct Lamb : AdamMoments {
-  struct Formula : Element<2> {
-    static constexpr bool kAdapts = true, kComparedStores = true;
-    TANDEM_HD static float direction(const UpdateConstants& k, float w, float a, float b) {
-      return a * k.correction1 / (std::sqrt(b) * k.root_correction2 + k.eps) + k.weight_decay * w;
-    }
-    TANDEM_HD static float compared(const UpdateConstants& k, float gradient, float w, float& a, float& b) {
-      const float g = unscaled(k, gradient);
-      a += k.one_minus_beta1 * (g - a);
-      b = k.beta2 * b + k.one_minus_beta2 * (g * g);
-      return direction(k, w, a, b);
-    }
-    TANDEM_HD static void step(const UpdateConstants& k, float, float& w, float& a, float& b, float&) {
-      w -= k.lr * direction(k, w, a, b);
-    }
-  };
-
-  TANDEM_HD double trust_ratio(const ParameterUpdate&, double weight, double direction) const {
-    return weight / direction;
-  }
-  template <class Visit>
-  void with_element(Visit&& visit) const {
-    visit(TypeTag<Formula>{});
-  }
-};
-
-// ---- Assign: values that an optimizer has computed (optim/update_context.h)
-
-// The weight becomes the gradient, as it is or, with `unscales`, as rules see it. No moments.
-struct Assign {
-  bool unscales = false;
-
-  template <bool kUnscales>
-  struct Formula : Element<0> {
-    TANDEM_HD static void step(const UpdateConstants& k, float gradient, float& w, float&, float&, float&) {
-      w = kUnscales ? unscaled(k, gradient) : gradient;
-    }
-  };
-
-  TANDEM_HD void prepare(UpdateConstants&, const ParameterUpdate&) const {}
-  template <class Visit>
-  void with_element(Visit&& visit) const {
-    if (unscales) return visit(TypeTag<Formula<true>>{});
-    visit(TypeTag<Formula<false>>{});
-  }
-};
-
-template <class... Rules>
-struct RuleList {};
-
-}  // namespace tandem::update_rules
 
 namespace tandem {
 
-using UpdateRules = update_rules::RuleList<update_rules::Sgd, update_rules::Adam, update_rules::AdamW,
-                                           update_rules::Rmsprop, update_rules::Adagrad, update_rules::Lars,
-                                           update_rules::Lamb, update_rules::Assign>;
+class UpdateRule;  // core/kernels/update_rules.h
 
-// Any of UpdateRules, as plain data that a kernel takes by value.
-class UpdateRule {
- public:
-  UpdateRule() : UpdateRule(update_rules::Sgd{}) {}
-  template <class Rule>
-  requires(!std::is_same_v<Rule, UpdateRule>) UpdateRule(const Rule& rule)
-      : index_(position<Rule>(UpdateRules{})) {
-    static_assert(position<Rule>(UpdateRules{}) >= 0, "the rule is missing in `UpdateRules`");
-    static_assert(std::is_trivially_copyable_v<Rule> && sizeof(Rule) <= sizeof(options_));
-    std::memcpy(options_, &rule, sizeof(rule));
-  }
+struct UpdateKernels {
+  virtual ~UpdateKernels() = default;
 
-  // Bound of every element of the gradient, once unscaled.
-  double clip_value = std::numeric_limits<double>::infinity();
-
-  // Calls visit with the rule it is.
-  template <class Visit>
-  void visit(Visit&& visit) const {
-    visit_one(UpdateRules{}, visit);
-  }
-  bool zero_grad_is_noop() const {
-    bool zero_grad_is_noop = false;
-    visit([&](const auto& rule) {
-      if constexpr (requires { rule.zero_grad_is_noop(); }) zero_grad_is_noop = rule.zero_grad_is_noop();
-    });
-    return zero_grad_is_noop;
-  }
-  // Whether the learning rate of a parameter depends on norms over all of it (host).
-  bool adapts() const {
-    bool adapts = false;
-    with_element([&]<class Formula>(TypeTag<Formula>) { adapts = Formula::kAdapts; });
-    return adapts;
-  }
-  // Its element formula (host).
-  template <class Visit>
-  void with_element(Visit&& visitor) const {
-    visit([&](const auto& rule) { rule.with_element(visitor); });
-  }
-  TANDEM_HD void prepare(update_rules::UpdateConstants& k, const update_rules::ParameterUpdate& u) const {
-    prepare_one(UpdateRules{}, k, u);
-  }
-  // From two norms that are not 0: of the parameter, and of what Element::compared gave.
-  TANDEM_HD double trust_ratio(const update_rules::ParameterUpdate& u, double weight, double other) const {
-    double ratio = 1.0;
-    trust_ratio_of_one(UpdateRules{}, u, weight, other, ratio);
-    return ratio;
-  }
-
- private:
-  template <class Rule, class... Rules>
-  static constexpr int position(update_rules::RuleList<Rules...>) {
-    int at = -1, i = 0;
-    ((at = std::is_same_v<Rule, Rules> ? i : at, ++i), ...);
-    return at;
-  }
-  template <class Rule>
-  TANDEM_HD Rule as() const {
-    Rule rule;
-    __builtin_memcpy(&rule, options_, sizeof(rule));
-    return rule;
-  }
-  template <class... Rules, class Visit>
-  void visit_one(update_rules::RuleList<Rules...>, Visit& visit) const {
-    int i = 0;
-    ((index_ == i++ ? visit(as<Rules>()) : void()), ...);
-  }
-  template <class... Rules>
-  TANDEM_HD void prepare_one(update_rules::RuleList<Rules...>, update_rules::UpdateConstants& k,
-                             const update_rules::ParameterUpdate& u) const {
-    int i = 0;
-    ((index_ == i++ ? as<Rules>().prepare(k, u) : void()), ...);
-  }
-  template <class Rule>
-  TANDEM_HD void take_trust_ratio(const update_rules::ParameterUpdate& u, double weight, double other,
-                                  double& ratio) const {
-    if constexpr (requires { as<Rule>().trust_ratio(u, weight, other); })
-      ratio = as<Rule>().trust_ratio(u, weight, other);
-  }
-  template <class... Rules>
-  TANDEM_HD void trust_ratio_of_one(update_rules::RuleList<Rules...>, const update_rules::ParameterUpdate& u,
-                                    double weight, double other, double& ratio) const {
-    int i = 0;
-    ((index_ == i++ ? take_trust_ratio<Rules>(u, weight, other, ratio) : void()), ...);
-  }
-
-  std::int32_t index_;
-  unsigned char options_[48] = {};
+  // Adds this loss (one f32 or f64 element), times `weight`, to the state, and counts a non-finite loss in
+  // the scale.
+  virtual void accumulate_loss(const Tensor& loss, double weight, const Tensor& state,
+                               const Tensor& scale) = 0;
+  // Adds to the state the sum of squares (f64) of the unscaled gradient over all ranges, and the number of
+  // non-finite elements. The gradient is f32 (or f64, for loops without flat buffers). `scale` may be absent
+  // if the gradient is unscaled.
+  virtual void check_gradients(const Tensor& gradient, std::span<const UpdateRange> ranges,
+                               const GradientCheck& check, const Tensor& state, const Tensor& scale) = 0;
+  // target ← gradient / (scale · divisor · 2^gradient_log2 of the range), f32, over all ranges; counts
+  // elements that are not finite before or after in the state. target may be gradient.
+  virtual void unscale(const Tensor& gradient, std::span<const UpdateRange> ranges,
+                       const UnscaleOptions& options, const Tensor& target, const Tensor& state,
+                       const Tensor& scale) = 0;
+  // FloorAction::sanitize: infinities become ±65504, and NaN becomes 0 when the scale is at `floor`.
+  virtual void sanitize(const Tensor& gradient, std::span<const UpdateRange> ranges, float floor,
+                        const Tensor& scale) = 0;
+  // Sets skip, learning rate, clip factor and counters of this step, and reports overflows to the scale.
+  // lr_table is f64 [1+n]: the number of applied steps of its first entry, then learning rates; the last one
+  // holds beyond the end.
+  virtual void decide_step(const StepRules& rules, const Tensor& lr_table, const Tensor& state,
+                           const Tensor& scale) = 0;
+  // The transition of the scale (core/kernels/loss_scale.h).
+  virtual void update_scale(const ScaleRules& rules, const Tensor& scale) = 0;
+  // One pass over masters, gradients and moments (LARS and LAMB: two); without effect if the step is skipped.
+  // Gaps between ranges and unmarked rows are not touched. The result does not depend on the number of
+  // threads.
+  virtual void update(const UpdateRule& rule, std::span<const UpdateRange> ranges,
+                      const UpdateBuffers& buffers, const Tensor& state) = 0;
+  // Both f32: source → target if the step was applied, target → source if skipped or source is not finite.
+  virtual void commit_or_restore(const Tensor& source, const Tensor& target, const Tensor& state) = 0;
+  // average ← decay·average + (1-decay)·value (both f32) if the step was applied.
+  virtual void update_average(const Tensor& value, const Tensor& average, const AverageRule& rule,
+                              const Tensor& state) = 0;
+  // In place: rounds every f32 element to the nearest value of a 16-bit type.
+  virtual void round_to(const Tensor& x, DType dtype) = 0;
+  // In place: x ← x·factor with every element limited to [-limit, limit]; NaN stays. f32 or f64.
+  virtual void scale_and_limit(const Tensor& x, double factor, double limit) = 0;
 };
-static_assert(std::is_trivially_copyable_v<UpdateRule>);
-
-namespace kernels {
-
-using update_rules::UpdateConstants;
-
-// `updates`: how many the parameter has had before this one.
-TANDEM_HD UpdateConstants constants_of(const UpdateRule& rule, const UpdateRange& range, std::int64_t updates,
-                                       const StepState& state) {
-  const update_rules::ParameterUpdate u{.lr = state.learning_rate * static_cast<double>(range.lr_factor),
-                                        .weight_decay = static_cast<double>(range.weight_decay),
-                                        .number = static_cast<double>(updates + 1)};
-  UpdateConstants k;
-  k.gradient_factor = factor_of_range(state.gradient_factor, range.gradient_log2);
-  k.clip_value = static_cast<float>(rule.clip_value);
-  k.lr = static_cast<float>(u.lr);
-  k.weight_decay = range.weight_decay;
-  rule.prepare(k, u);
-  return k;
-}
-
-// The factor on the learning rate of one parameter from two squared norms: of the parameter, and of what its
-// rule compares with it. 1 where either norm is zero.
-TANDEM_HD double trust_ratio(const UpdateRule& rule, const UpdateRange& range, double weight_squares,
-                             double squares) {
-  if (!range.adapt || !(weight_squares > 0.0) || !(squares > 0.0)) return 1.0;
-  return rule.trust_ratio({.weight_decay = static_cast<double>(range.weight_decay)},
-                          std::sqrt(weight_squares), std::sqrt(squares));
-}
-
-}  // namespace kernels
 
 }  // namespace tandem

@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "core/kernels/image.h"
+#include "core/kernels/image_formulas.h"
 #include "data/dataset.h"
 
 namespace tandem::datasets {

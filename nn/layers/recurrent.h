@@ -27,7 +27,7 @@ struct RecurrentOptions {
   Index last_units = 0;
 };
 
-// x [T,N,I] → y [T,N,D·P], with the states in core/rnn.h's order. Names of parameters (weight_ih_l0,
+// x [T,N,I] → y [T,N,D·P], with the states in core/kernels/rnn.h's order. Names of parameters (weight_ih_l0,
 // weight_hh_l0, bias_ih_l0, bias_hh_l0, weight_hr_l0, and with the suffix _reverse), shapes and
 // initialisation (uniform in ±1/√units) are PyTorch's. Throws UserError for sizes below 1, an invalid
 // projection or last_units, and probabilities outside [0, 1). With last_units the state has the shapes of

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/backend.h"
+#include "core/op_options.h"
 #include "nn/module.h"
 
 namespace tandem::nn {

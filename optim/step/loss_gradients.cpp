@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/backend.h"
+#include "core/kernels/update.h"
 
 namespace tandem::optim {
 
@@ -27,6 +28,7 @@ void LossGradients::add(int loss_index, const Tensor& state) {
     if (part.empty()) return;
     scaler_.repair(buffers_.gradients(), part, loss_index);
     backend_for(buffers_.device())
+        .update()
         .unscale(buffers_.gradients(), part, {.add = further, .attribute = true}, sum(), state,
                  scaler_.device_state(loss_index));
   };

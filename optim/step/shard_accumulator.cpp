@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/backend.h"
+#include "core/kernels/update.h"
 
 namespace tandem::optim {
 
@@ -236,7 +237,9 @@ void ShardAccumulator::average_statistics(double shards) {
 void ShardAccumulator::divide_statistics(double shards) {
   if (shards == 0.0) return trained_.drop_statistics();
   const Tensor& next = trained_.statistics().next;
-  backend_for(next.device()).scale_and_limit(next, 1.0 / shards, std::numeric_limits<double>::infinity());
+  backend_for(next.device())
+      .update()
+      .scale_and_limit(next, 1.0 / shards, std::numeric_limits<double>::infinity());
 }
 
 void ShardAccumulator::check_in_turn(StepState& state, const std::function<void()>& check) {

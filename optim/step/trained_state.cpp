@@ -8,6 +8,7 @@
 #include "core/backend.h"
 #include "core/error.h"
 #include "core/kernels/update.h"
+#include "core/kernels/update_rules.h"
 #include "core/names.h"
 
 namespace tandem::optim {
@@ -155,12 +156,12 @@ void TrainedState::attach() {
 void TrainedState::round_initial() {
   Backend& backend = backend_for(buffers_.device());
   if (rounding_.weights != DType::f32) {
-    backend.round_to(buffers_.masters(), rounding_.weights);
+    backend.update().round_to(buffers_.masters(), rounding_.weights);
     buffers_.masters().storage()->bump_version();
   }
   if (!round_statistics_ || !statistics_.live.defined()) return;
   for (const Tensor& statistics : {statistics_.live, statistics_.next}) {
-    backend.round_to(statistics, *round_statistics_);
+    backend.update().round_to(statistics, *round_statistics_);
     statistics.storage()->bump_version();
   }
 }
@@ -250,7 +251,7 @@ void TrainedState::update_group(const Group& group, const UpdateBuffers& buffers
     work.entries.push_back(owners_[slot].entry);
     work.state.push_back(optimizer_state_->tensors(slot));
   }
-  if (!elsewhere.empty()) work.backend.update(update_rules::Assign{}, elsewhere, buffers, state);
+  if (!elsewhere.empty()) work.backend.update().update(update_rules::Assign{}, elsewhere, buffers, state);
   work.ranges = present;
   UpdateContext context(work);
   optimizer.update(context);
@@ -276,8 +277,8 @@ void TrainedState::update(const Tensor& state, std::int64_t applied) {
   if (parts_) share_update(state);
   if (statistics_.live.defined()) {
     Backend& backend = backend_for(buffers_.device());
-    if (round_statistics_) backend.round_to(statistics_.next, *round_statistics_);
-    backend.commit_or_restore(statistics_.next, statistics_.live, state);
+    if (round_statistics_) backend.update().round_to(statistics_.next, *round_statistics_);
+    backend.update().commit_or_restore(statistics_.next, statistics_.live, state);
   }
   if (ema_) ema_->update(state, applied);
 }

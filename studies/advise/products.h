@@ -9,6 +9,7 @@
 #include "amp/plan/graph.h"
 #include "config/task.h"
 #include "core/backend.h"
+#include "core/op_options.h"
 #include "studies/advise/roofline.h"
 
 namespace tandem::advise {

@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/kernels/conv.h"
+#include "core/kernels/elementwise.h"
 #include "core/kernels/formulas.h"
+#include "core/kernels/matmul.h"
+#include "core/kernels/random.h"
 
 namespace tandem::profile {
 
@@ -41,7 +45,7 @@ double fastest(Backend& backend, const Work& work) {
 
 Tensor noise(Backend& backend, const Shape& shape, DType dtype, std::uint64_t seed) {
   const Tensor tensor = Tensor::empty(shape, {dtype, backend.device(), MemoryKind::workspace});
-  backend.random_normal({.seed = seed}, tensor, 0.0, 1.0);
+  backend.random().random_normal({.seed = seed}, tensor, 0.0, 1.0);
   return tensor;
 }
 
@@ -95,7 +99,7 @@ double product_rate(Backend& backend, DType operands) {
   for (Index n = kSmallProduct; n <= kLargestProduct; n *= 2) {
     const Tensor a = noise(backend, {n, n}, operands, 1), b = noise(backend, {n, n}, operands, 2);
     const Tensor c = Tensor::empty({n, n}, {operands, backend.device(), MemoryKind::workspace});
-    const auto product = [&] { backend.matmul(a, b, {}, c, {}); };
+    const auto product = [&] { backend.matmul().matmul(a, b, {}, c, {}); };
     const double seconds = fastest(backend, product);
     const auto size = static_cast<double>(n);
     best = std::max(best, 2.0 * size * size * size / seconds);
@@ -112,7 +116,7 @@ double convolution_rate(Backend& backend, DType operands) {
     const Tensor x = noise(backend, {kBatch, extent, extent, channels}, operands, 1);
     const Tensor filter = noise(backend, {channels, 3, 3, channels}, operands, 2);
     const Tensor y = Tensor::empty(x.shape(), {operands, backend.device(), MemoryKind::workspace});
-    const auto convolution = [&] { backend.conv2d(x, filter, {}, y, {.padding = {1, 1}}); };
+    const auto convolution = [&] { backend.conv().conv2d(x, filter, {}, y, {.padding = {1, 1}}); };
     const double flop = 2.0 * 9.0 * static_cast<double>(x.numel() * channels);
     best = std::max(best, flop / fastest(backend, convolution));
   }
@@ -126,7 +130,7 @@ double elementwise_rate(Backend& backend, DType storage) {
   backend.fill(x, 1.0);
   backend.fill(y, 0.0);
   const double seconds = best_of(backend, kRepeats, [&] {
-    backend.pointwise(formula_id<formulas::Relu>(), {}, {&x, 1}, y);
+    backend.elementwise().pointwise(formula_id<formulas::Relu>(), {}, {&x, 1}, y);
   });
   return static_cast<double>(x.bytes() + y.bytes()) / seconds;
 }

@@ -6,6 +6,7 @@
 
 #include "core/backend.h"
 #include "core/error.h"
+#include "core/kernels/random.h"
 #include "core/random.h"
 #include "core/shapes_backend.h"
 #include "models/builder.h"
@@ -86,7 +87,8 @@ datasets::Batch Classification::synthetic_batch(Index samples, std::uint64_t see
   }
   const Tensor image = Tensor::zeros(shape, {.dtype = dtype, .kind = MemoryKind::data});
   if (is_floating(dtype))
-    backend_for({}).random_normal({.seed = seed, .purpose = RandomPurpose::synthetic_data}, image, 0.0, 1.0);
+    backend_for({}).random().random_normal({.seed = seed, .purpose = RandomPurpose::synthetic_data}, image,
+                                           0.0, 1.0);
   RandomStream random({.seed = seed, .purpose = RandomPurpose::synthetic_data, .call = 1});
   std::vector<std::int64_t> labels(static_cast<std::size_t>(samples));
   for (auto& label : labels) label = random.below(static_cast<std::uint32_t>(data_->info().classes));

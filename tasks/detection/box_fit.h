@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/boxes.h"
+#include "core/op_options.h"
 #include "core/tensor.h"
 #include "data/boxes/box_corpus.h"
 

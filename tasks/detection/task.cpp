@@ -7,6 +7,7 @@
 
 #include "core/backend.h"
 #include "core/error.h"
+#include "core/kernels/random.h"
 #include "core/printable.h"
 #include "core/random.h"
 #include "core/shapes_backend.h"
@@ -105,7 +106,8 @@ datasets::Batch DetectionTask::synthetic_batch(Index samples, std::uint64_t seed
     return {{{"image", empty(shape)}, {"box", empty(boxes)}}, samples};
   }
   const Tensor image = Tensor::zeros(shape, {.kind = MemoryKind::data});
-  backend_for({}).random_normal({.seed = seed, .purpose = RandomPurpose::synthetic_data}, image, 0.0, 1.0);
+  backend_for({}).random().random_normal({.seed = seed, .purpose = RandomPurpose::synthetic_data}, image, 0.0,
+                                         1.0);
   const Tensor box = Tensor::zeros(boxes, {.kind = MemoryKind::data});
   RandomStream random({.seed = seed, .purpose = RandomPurpose::synthetic_data, .call = 1});
   const auto labels = static_cast<std::uint32_t>(data_->info().classes - 1);

@@ -12,6 +12,7 @@
 #include "autograd/ops/shape.h"
 #include "core/backend.h"
 #include "core/error.h"
+#include "core/kernels/random.h"
 #include "core/random.h"
 #include "core/shapes_backend.h"
 #include "data/preparation.h"
@@ -125,8 +126,8 @@ datasets::Batch Gan::synthetic_batch(Index samples, std::uint64_t seed, Device d
   const bool nothing = device == kShapes;
   const Tensor image = Tensor::empty(shape, {DType::f32, nothing ? kShapes : Device{}, MemoryKind::data});
   if (!nothing)
-    backend_for({}).random_uniform({.seed = seed, .purpose = RandomPurpose::synthetic_data}, image, -1.0,
-                                   1.0);
+    backend_for({}).random().random_uniform({.seed = seed, .purpose = RandomPurpose::synthetic_data}, image,
+                                            -1.0, 1.0);
   return datasets::Batch({{"image", image}}, samples).to(device);
 }
 

@@ -8,6 +8,7 @@
 
 #include "core/backend.h"
 #include "core/error.h"
+#include "core/kernels/random.h"
 #include "core/random.h"
 #include "core/shapes_backend.h"
 #include "files/json_text.h"
@@ -139,7 +140,8 @@ datasets::Batch Segmentation::synthetic_batch(Index samples, std::uint64_t seed,
     return {{{"image", empty(shape, DType::f32)}, {"mask", empty(masks, DType::u8)}}, samples};
   }
   const Tensor image = Tensor::zeros(shape, {.kind = MemoryKind::data});
-  backend_for({}).random_normal({.seed = seed, .purpose = RandomPurpose::synthetic_data}, image, 0.0, 1.0);
+  backend_for({}).random().random_normal({.seed = seed, .purpose = RandomPurpose::synthetic_data}, image, 0.0,
+                                         1.0);
   const Tensor mask = Tensor::empty(masks, {.dtype = DType::u8, .kind = MemoryKind::data});
   RandomStream random({.seed = seed, .purpose = RandomPurpose::synthetic_data, .call = 1});
   const std::span<std::uint8_t> pixels(mask.data<std::uint8_t>(), static_cast<std::size_t>(mask.numel()));

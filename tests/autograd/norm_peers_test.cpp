@@ -16,6 +16,7 @@
 #include "autograd/ops/elementwise.h"
 #include "core/backend.h"
 #include "core/error.h"
+#include "core/kernels/random.h"
 #include "tests/support/meeting.h"
 
 using namespace tandem;
@@ -69,7 +70,7 @@ constexpr Index kChannels = 19, kRows = 37;
 
 Tensor random_tensor(const Shape& shape, std::uint32_t call, DType dtype, double mean) {
   const Tensor t = Tensor::empty(shape, {.dtype = DType::f32});
-  backend_for({}).random_normal({.seed = 5, .call = call}, t, mean, 1.0);
+  backend_for({}).random().random_normal({.seed = 5, .call = call}, t, mean, 1.0);
   const Tensor as = Tensor::empty(shape, {.dtype = dtype});
   backend_for({}).cast(t, as);
   return as;

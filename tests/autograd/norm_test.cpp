@@ -13,6 +13,7 @@
 #include "autograd/ops/reduce.h"
 #include "core/backend.h"
 #include "core/error.h"
+#include "core/kernels/random.h"
 
 using namespace tandem;
 
@@ -20,7 +21,7 @@ namespace {
 
 Tensor normal(const Shape& shape, std::uint32_t call, DType dtype = DType::f64) {
   const Tensor t = Tensor::empty(shape, {.dtype = dtype});
-  backend_for({}).random_normal({.seed = 11, .call = call}, t, 0.2, 1.0);
+  backend_for({}).random().random_normal({.seed = 11, .call = call}, t, 0.2, 1.0);
   return t;
 }
 

@@ -8,7 +8,7 @@
 #include "config/describe.h"
 #include "config/load.h"
 #include "config/reader.h"
-#include "core/kernels/update.h"
+#include "core/kernels/update_rules.h"
 #include "optim/registry.h"
 #include "optim/sgd.h"
 #include "tasks/classification/options.h"

@@ -1,5 +1,6 @@
 // Trains a small network on random data with only the installed package, as a C++ user would.
 #include <tandem.h>  // the same as <tandem/tandem.h>
+#include <tandem/core/kernels/random.h>
 
 #include <cstdio>
 
@@ -11,7 +12,7 @@ int main() {
                            {.schedule = tandem::optim::cosine(0.1, 50), .clip_norm = 1.0});
 
   tandem::Tensor images = tandem::Tensor::empty({64, 16});
-  tandem::backend_for({}).random_normal({.seed = 1}, images, 0.0, 1.0);
+  tandem::backend_for({}).random().random_normal({.seed = 1}, images, 0.0, 1.0);
   std::vector<std::int64_t> classes(64);
   for (std::size_t i = 0; i < classes.size(); ++i) classes[i] = static_cast<std::int64_t>(i % 4);
   const tandem::Tensor labels = tandem::Tensor::from(classes, {64});

@@ -4,6 +4,8 @@
 #include "bench/conv_shapes.h"
 #include "core/convert.h"
 #include "core/cpu/conv_probe.h"
+#include "core/kernels/conv.h"
+#include "core/kernels/norm.h"
 #include "tests/core/kernel_testing.h"
 
 using namespace tandem;
@@ -34,7 +36,7 @@ Result computed(const Convolution& p, DType dtype, ConvAlgorithm algorithm, doub
     }
   });
   const ForcedConvolution forced(algorithm);
-  return {y, cpu::backend().conv2d_with_sums(x, filter, y, p.options)};
+  return {y, cpu::backend().conv().conv2d_with_sums(x, filter, y, p.options)};
 }
 
 struct Moments {
@@ -116,7 +118,7 @@ TEST_CASE("batch norm with a convolution's sums is batch norm", "[conv][conv_mom
     args.mean = Tensor::empty({channels}, {});
     args.rstd = Tensor::empty({channels}, {});
     args.sums = given;
-    cpu::backend().batch_norm_train(args);
+    cpu::backend().norm().batch_norm_train(args);
     return std::array{args.mean.to_vector<double>(), args.rstd.to_vector<double>(),
                       args.y.to_vector<double>()};
   };

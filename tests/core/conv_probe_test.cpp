@@ -6,6 +6,7 @@
 
 #include "bench/conv_shapes.h"
 #include "core/error.h"
+#include "core/kernels/conv.h"
 #include "tests/core/kernel_testing.h"
 
 using namespace tandem;
@@ -83,10 +84,11 @@ Tensor computed(Pass pass, const Convolution& p, const Operands& of, DType resul
   const Tensor& like = pass == Pass::forward ? of.y : pass == Pass::input_gradient ? of.x : of.filter;
   const Tensor out = Tensor::full(like.shape(), 1.0, {.dtype = result});
   Backend& backend = cpu::backend();
-  if (pass == Pass::forward) backend.conv2d(of.x, of.filter, {}, out, p.options);
+  if (pass == Pass::forward) backend.conv().conv2d(of.x, of.filter, {}, out, p.options);
   if (pass == Pass::input_gradient)
-    backend.conv2d_input_gradient(of.y, of.filter, out, p.options, accumulate);
-  if (pass == Pass::filter_gradient) backend.conv2d_filter_gradient(of.x, of.y, out, p.options, accumulate);
+    backend.conv().conv2d_input_gradient(of.y, of.filter, out, p.options, accumulate);
+  if (pass == Pass::filter_gradient)
+    backend.conv().conv2d_filter_gradient(of.x, of.y, out, p.options, accumulate);
   return out;
 }
 

@@ -9,6 +9,7 @@
 #include "core/cpu/conv_probe.h"
 #include "core/cpu/cpu_features.h"
 #include "core/cpu/level.h"
+#include "core/kernels/conv.h"
 
 using namespace tandem;
 using cpu::ConvAlgorithm;
@@ -54,14 +55,14 @@ std::vector<float> computed(Pass pass, const Operands& o, const Tensor& start = 
   Tensor result;
   if (pass == Pass::forward) {
     result = Tensor::empty(o.dy.shape(), {.dtype = o.x.dtype()});
-    backend.conv2d(o.x, o.filter, {}, result, options);
+    backend.conv().conv2d(o.x, o.filter, {}, result, options);
   } else if (pass == Pass::input_gradient) {
     result = Tensor::empty(o.x.shape(), {.dtype = o.x.dtype()});
-    backend.conv2d_input_gradient(o.dy, o.filter, result, options, false);
+    backend.conv().conv2d_input_gradient(o.dy, o.filter, result, options, false);
   } else {
     result = Tensor::empty(o.filter.shape());
     if (add) backend.copy_bytes(start, result);
-    backend.conv2d_filter_gradient(o.x, o.dy, result, options, add);
+    backend.conv().conv2d_filter_gradient(o.x, o.dy, result, options, add);
   }
   return result.to_vector<float>();
 }

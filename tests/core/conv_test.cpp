@@ -1,4 +1,6 @@
 // Convolution kernels of the CPU backend against plain loops in double precision.
+#include "core/kernels/conv.h"
+
 #include <fmt/core.h>
 
 #include <catch2/catch.hpp>
@@ -111,25 +113,25 @@ void check_case(const Case& c, DType dtype) {
   const double limit = tolerance(dtype);
 
   const Tensor got = Tensor::empty(y_shape, {.dtype = dtype});
-  backend.conv2d(x, filter, {}, got, c.options);
+  backend.conv().conv2d(x, filter, {}, got, c.options);
   CHECK(normalised_error(got.to_vector<double>(), y) <= limit);
-  backend.conv2d(x, filter, bias, got, c.options);
+  backend.conv().conv2d(x, filter, bias, got, c.options);
   for (std::size_t i = 0; i < y.size(); ++i) y[i] += bs[i % bs.size()];
   CHECK(normalised_error(got.to_vector<double>(), y) <= limit);
 
   const Tensor got_dx = Tensor::empty(x.shape(), {.dtype = dtype});
-  backend.conv2d_input_gradient(dy, filter, got_dx, c.options, false);
+  backend.conv().conv2d_input_gradient(dy, filter, got_dx, c.options, false);
   CHECK(normalised_error(got_dx.to_vector<double>(), dx) <= limit);
-  backend.conv2d_input_gradient(dy, filter, got_dx, c.options, true);
+  backend.conv().conv2d_input_gradient(dy, filter, got_dx, c.options, true);
   for (double& value : dx) value *= 2;
   CHECK(normalised_error(got_dx.to_vector<double>(), dx) <= limit);
 
   // Filter gradients are f32 for 16-bit operands: only their own accumulation error remains.
   const DType wide = dtype == DType::f64 ? DType::f64 : DType::f32;
   const Tensor got_dw = Tensor::full(filter.shape(), 7.0, {.dtype = wide});
-  backend.conv2d_filter_gradient(x, dy, got_dw, c.options, false);
+  backend.conv().conv2d_filter_gradient(x, dy, got_dw, c.options, false);
   CHECK(normalised_error(got_dw.to_vector<double>(), dw) <= tolerance(wide));
-  backend.conv2d_filter_gradient(x, dy, got_dw, c.options, true);
+  backend.conv().conv2d_filter_gradient(x, dy, got_dw, c.options, true);
   for (double& value : dw) value *= 2;
   CHECK(normalised_error(got_dw.to_vector<double>(), dw) <= tolerance(wide));
 }
@@ -148,7 +150,7 @@ TEST_CASE("a convolution of mixed dtypes computes in the wider one", "[conv]") {
     const Tensor x = normal_tensor({c.n, c.h, c.w, c.c}, DType::bf16, 1),
                  filter = normal_tensor({c.o, c.kh, c.kw, c.c}, DType::f32, 2);
     const Tensor y = Tensor::empty({c.n, out_height(c), out_width(c), c.o});
-    cpu::backend().conv2d(x, filter, {}, y, c.options);
+    cpu::backend().conv().conv2d(x, filter, {}, y, c.options);
     const auto xs = x.to_vector<double>(), ws = filter.to_vector<double>();
     std::vector<double> expected(static_cast<std::size_t>(y.numel()));
     for_each_product(c, [&](Index i, Index j, Index k) { expected[k] += xs[i] * ws[j]; });
@@ -156,7 +158,7 @@ TEST_CASE("a convolution of mixed dtypes computes in the wider one", "[conv]") {
     // A bias in f64 beside 16-bit images makes all of it f64.
     const Tensor bias = normal_tensor({c.o}, DType::f64, 3),
                  wide = Tensor::empty(y.shape(), {.dtype = DType::f64});
-    cpu::backend().conv2d(x, filter, bias, wide, c.options);
+    cpu::backend().conv().conv2d(x, filter, bias, wide, c.options);
     const auto offsets = bias.to_vector<double>();
     for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += offsets[i % offsets.size()];
     CHECK(normalised_error(wide.to_vector<double>(), expected) <= 1e-14);
@@ -173,8 +175,8 @@ TEST_CASE("packed filters follow an in-place update", "[conv]") {
   };
   const auto run = [&](Index i) {
     const Tensor y = Tensor::empty({1, 8, 8, 64}), dx = Tensor::empty({1, 8, 8, 64});
-    cpu::backend().conv2d(x, filter_at(i), {}, y, options);
-    cpu::backend().conv2d_input_gradient(x, filter_at(i), dx, options, false);
+    cpu::backend().conv().conv2d(x, filter_at(i), {}, y, options);
+    cpu::backend().conv().conv2d_input_gradient(x, filter_at(i), dx, options, false);
     auto values = y.to_vector<float>();
     const auto more = dx.to_vector<float>();
     values.insert(values.end(), more.begin(), more.end());
@@ -194,7 +196,7 @@ TEST_CASE("packed copies of fresh filters go with their storage", "[conv]") {
   const Tensor x = normal_tensor({1, 8, 8, 64}, DType::f32, 6), y = Tensor::empty({1, 8, 8, 64});
   const auto once = [&] {
     const Tensor filter = normal_tensor({64, 3, 3, 64}, DType::f32, 7);
-    cpu::backend().conv2d(x, filter, {}, y, {.padding = {1, 1}});
+    cpu::backend().conv().conv2d(x, filter, {}, y, {.padding = {1, 1}});
   };
   once();
   const auto before = host_allocator().figures().live;
@@ -209,9 +211,9 @@ TEST_CASE("a convolution asks the system for memory once", "[conv]") {
                dw = Tensor::empty(filter.shape());
   const Conv2dOptions options{.stride = {2, 2}, .padding = {1, 1}};
   const auto step = [&] {
-    cpu::backend().conv2d(x, filter, {}, y, options);
-    cpu::backend().conv2d_filter_gradient(x, y, dw, options, false);
-    cpu::backend().conv2d_input_gradient(y, filter, dx, options, true);
+    cpu::backend().conv().conv2d(x, filter, {}, y, options);
+    cpu::backend().conv().conv2d_filter_gradient(x, y, dw, options, false);
+    cpu::backend().conv().conv2d_input_gradient(y, filter, dx, options, true);
     filter.storage()->bump_version();
   };
   step();
@@ -246,13 +248,13 @@ TEST_CASE("16-bit convolutions give what f32 ones of the widened operands give, 
         return static_cast<double>(others) / static_cast<double>(a.size());
       };
       const Tensor y = Tensor::empty(dy.shape(), {.dtype = dtype}), wide_y = Tensor::empty(dy.shape());
-      backend.conv2d(x, filter, {}, y, c.options);
-      backend.conv2d(wide_x, wide_filter, {}, wide_y, c.options);
+      backend.conv().conv2d(x, filter, {}, y, c.options);
+      backend.conv().conv2d(wide_x, wide_filter, {}, wide_y, c.options);
       CHECK(share_of_others(y, wide_y) <= 0.01);
       const Tensor dx = converted(wide_x, dtype), wide_dx = converted(wide_x, DType::f32);
       for (const bool accumulate : {false, true}) {
-        backend.conv2d_input_gradient(dy, filter, dx, c.options, accumulate);
-        backend.conv2d_input_gradient(wide_dy, wide_filter, wide_dx, c.options, accumulate);
+        backend.conv().conv2d_input_gradient(dy, filter, dx, c.options, accumulate);
+        backend.conv().conv2d_input_gradient(wide_dy, wide_filter, wide_dx, c.options, accumulate);
         CHECK(share_of_others(dx, wide_dx) <= 0.01);
         backend.cast(dx, wide_dx, false);
       }
@@ -269,9 +271,9 @@ TEST_CASE("16-bit convolutions follow an in-place update and repeat their bits",
       const Tensor y = Tensor::empty(x.shape(), {.dtype = dtype}),
                    dx = Tensor::empty(x.shape(), {.dtype = dtype}), dw = Tensor::empty(filter.shape());
       const auto run = [&] {
-        cpu::backend().conv2d(x, filter, {}, y, options);
-        cpu::backend().conv2d_input_gradient(y, filter, dx, options, false);
-        cpu::backend().conv2d_filter_gradient(x, y, dw, options, false);
+        cpu::backend().conv().conv2d(x, filter, {}, y, options);
+        cpu::backend().conv().conv2d_input_gradient(y, filter, dx, options, false);
+        cpu::backend().conv().conv2d_filter_gradient(x, y, dw, options, false);
         return std::tuple(y.to_vector<float>(), dx.to_vector<float>(), dw.to_vector<float>());
       };
       const auto first = run();
@@ -288,8 +290,8 @@ TEST_CASE("a convolution gives the same bits every time", "[conv]") {
                filter = normal_tensor({32, 3, 3, 32}, DType::f32, 2);
   const Tensor y = Tensor::empty({4, 14, 14, 32}), dw = Tensor::empty(filter.shape());
   const auto run = [&] {
-    cpu::backend().conv2d(x, filter, {}, y, {.padding = {1, 1}});
-    cpu::backend().conv2d_filter_gradient(x, y, dw, {.padding = {1, 1}}, false);
+    cpu::backend().conv().conv2d(x, filter, {}, y, {.padding = {1, 1}});
+    cpu::backend().conv().conv2d_filter_gradient(x, y, dw, {.padding = {1, 1}}, false);
     return std::pair(y.to_vector<float>(), dw.to_vector<float>());
   };
   const auto first = run();

@@ -1,5 +1,7 @@
 // Elementwise kernels: formulas over the whole range of floats, every mixture of dtypes, broadcasting,
 // in-place and accumulating calls, casts.
+#include "core/kernels/elementwise.h"
+
 #include <bit>
 #include <catch2/catch.hpp>
 #include <functional>
@@ -20,7 +22,7 @@ constexpr DType kAll[] = {DType::f64, DType::f32, DType::f16, DType::bf16,
 
 template <class F>
 Tensor run(std::vector<Tensor> inputs, const Tensor& y, Scalars scalars = {}, bool accumulate = false) {
-  cpu::backend().pointwise(formula_id<F>(), scalars, inputs, y, accumulate);
+  cpu::backend().elementwise().pointwise(formula_id<F>(), scalars, inputs, y, accumulate);
   return y;
 }
 
@@ -60,7 +62,7 @@ TEST_CASE("elementary functions stay within their bounds over all floats") {
   const Tensor x = Tensor::from(samples, Shape{static_cast<Index>(samples.size())});
   for (const Elementary& f : functions) {
     const Tensor y = Tensor::empty(x.shape());
-    cpu::backend().pointwise(f.formula, {}, {&x, 1}, y, false);
+    cpu::backend().elementwise().pointwise(f.formula, {}, {&x, 1}, y, false);
     double worst = 0;
     float at = 0;
     for (std::size_t i = 0; i < samples.size(); ++i) {

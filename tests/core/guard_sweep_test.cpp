@@ -11,6 +11,7 @@
 #include "core/cpu/cpu_features.h"
 #include "core/cpu/onednn.h"
 #include "core/guard.h"
+#include "core/kernels/conv.h"
 #include "tests/core/kernel_testing.h"
 #include "tests/support/errors.h"
 #include "tests/support/threads.h"
@@ -131,16 +132,16 @@ void check_convolution(const Convolution& p, DType dtype) {
     return Tensor::empty(like.tensor.shape(), {.dtype = type});
   };
   const Tensor y = of(dy, dtype), wide_y = of(dy, DType::f64);
-  backend.conv2d(x.tensor, filter.tensor, {}, y, p.options);
-  backend.conv2d(x.wide, filter.wide, {}, wide_y, p.options);
+  backend.conv().conv2d(x.tensor, filter.tensor, {}, y, p.options);
+  backend.conv().conv2d(x.wide, filter.wide, {}, wide_y, p.options);
   check_close(y, wide_y, dtype);
   const Tensor dx = of(x, dtype), wide_dx = of(x, DType::f64);
-  backend.conv2d_input_gradient(dy.tensor, filter.tensor, dx, p.options, false);
-  backend.conv2d_input_gradient(dy.wide, filter.wide, wide_dx, p.options, false);
+  backend.conv().conv2d_input_gradient(dy.tensor, filter.tensor, dx, p.options, false);
+  backend.conv().conv2d_input_gradient(dy.wide, filter.wide, wide_dx, p.options, false);
   check_close(dx, wide_dx, dtype);
   const Tensor df = of(filter, DType::f32), wide_df = of(filter, DType::f64);
-  backend.conv2d_filter_gradient(x.tensor, dy.tensor, df, p.options, false);
-  backend.conv2d_filter_gradient(x.wide, dy.wide, wide_df, p.options, false);
+  backend.conv().conv2d_filter_gradient(x.tensor, dy.tensor, df, p.options, false);
+  backend.conv().conv2d_filter_gradient(x.wide, dy.wide, wide_df, p.options, false);
   check_close(df, wide_df, DType::f32);
   CHECK_NOTHROW(guard::check("sweep"));
 }

@@ -1,4 +1,6 @@
 // Gather, scatter, one-hot and selection kernels against plain loops, and their range checks.
+#include "core/kernels/index.h"
+
 #include <omp.h>
 
 #include <algorithm>
@@ -66,8 +68,8 @@ TEST_CASE("gather takes and scatter_add returns what the index names", "[index]"
         const Tensor index = random_index(c.index, c.x[c.axis], index_type, 1);
         const Tensor x = random_tensor(c.x, type, 2, -5, 5), src = random_tensor(c.index, type, 3, -5, 5);
         const Tensor y = Tensor::empty(c.index, {.dtype = type}), sum = x.clone();
-        backend().gather(x, index, c.axis, y);
-        backend().scatter_add(src, index, c.axis, sum);
+        backend().index().gather(x, index, c.axis, y);
+        backend().index().scatter_add(src, index, c.axis, sum);
         const auto xs = x.to_vector<double>(), is = index.to_vector<double>(), ss = src.to_vector<double>();
         std::vector<double> taken(is.size()), summed = xs;
         for (Index i = 0; i < c.index.numel(); ++i) {
@@ -110,8 +112,8 @@ TEST_CASE("index_select and index_add move whole slices, in mixed types too", "[
           taken[static_cast<std::size_t>(i)] = xs[from];
           if (at[c.axis] != skip) summed[from] += ss[static_cast<std::size_t>(i)];
         }
-        backend().index_select(x, index, c.axis, y);
-        backend().index_add(src, index, c.axis, sum, skip);
+        backend().index().index_select(x, index, c.axis, y);
+        backend().index().index_add(src, index, c.axis, sum, skip);
         CHECK(y.to_vector<double>() == tensor_of(taken, slices, y_type).to_vector<double>());
         // Thousands of terms a row, added one after the other in f32.
         const double terms = 1.0 + static_cast<double>(c.picked) / 100.0;
@@ -132,7 +134,7 @@ TEST_CASE("sums over repeated indices do not depend on the number of threads", "
     int which = 0;
     for (const Tensor& src : {wide, narrow}) {
       const Tensor sum = Tensor::zeros({10, src.size(1)});
-      backend().index_add(src, index, 0, sum);
+      backend().index().index_add(src, index, 0, sum);
       results[which++].push_back(sum.to_vector<float>());
     }
   }
@@ -147,24 +149,25 @@ TEST_CASE("16-bit sums are rounded once", "[index]") {
   // Ones added to 2048 in f16 storage would stay 2048 if every addition were rounded.
   const Tensor sum = tensor_of({2048.0}, {1}, DType::f16),
                ones = tensor_of(std::vector<double>(64, 1.0), {64}, DType::f16);
-  backend().index_add(ones, Tensor::zeros({64}, {.dtype = DType::i64}), 0, sum);
+  backend().index().index_add(ones, Tensor::zeros({64}, {.dtype = DType::i64}), 0, sum);
   CHECK(sum.item() == 2112.0);
-  backend().scatter_add(ones, Tensor::zeros({64}, {.dtype = DType::i64}), 0, sum);
+  backend().index().scatter_add(ones, Tensor::zeros({64}, {.dtype = DType::i64}), 0, sum);
   CHECK(sum.item() == 2176.0);
 }
 
 TEST_CASE("a bad index is named with its position before anything is written", "[index]") {
   const Tensor x = random_tensor({4, 3}), y = Tensor::zeros({2, 3});
   for (const DType type : {DType::i64, DType::i32}) {
-    CHECK_FAILS(UserError, backend().gather(x, tensor_of({0, 1, 2, 3, -1, 9}, {2, 3}, type), 0, y),
+    CHECK_FAILS(UserError, backend().index().gather(x, tensor_of({0, 1, 2, 3, -1, 9}, {2, 3}, type), 0, y),
                 "[gather] index -1 at position [1,1] lies outside [0,4)");
-    CHECK_FAILS(UserError, backend().scatter_add(y, tensor_of({0, 1, 2, 3, 0, 4}, {2, 3}, type), 0, x),
+    CHECK_FAILS(UserError,
+                backend().index().scatter_add(y, tensor_of({0, 1, 2, 3, 0, 4}, {2, 3}, type), 0, x),
                 "[scatter_add] index 4 at position [1,2] lies outside [0,4)");
-    CHECK_FAILS(UserError, backend().index_select(x, tensor_of({0, 4}, {2}, type), 0, y, "embedding"),
+    CHECK_FAILS(UserError, backend().index().index_select(x, tensor_of({0, 4}, {2}, type), 0, y, "embedding"),
                 "[embedding] index 4 at position [1] lies outside [0,4)");
-    CHECK_FAILS(UserError, backend().index_add(y, tensor_of({0, -4}, {2}, type), 0, x),
+    CHECK_FAILS(UserError, backend().index().index_add(y, tensor_of({0, -4}, {2}, type), 0, x),
                 "[index_add] index -4 at position [1]");
-    CHECK_FAILS(UserError, backend().one_hot(tensor_of({0, 3}, {2}, type), y),
+    CHECK_FAILS(UserError, backend().index().one_hot(tensor_of({0, 3}, {2}, type), y),
                 "[one_hot] index 3 at position [1] lies outside [0,3)");
   }
   CHECK(y.to_vector<double>() == std::vector<double>(6, 0.0));
@@ -173,7 +176,7 @@ TEST_CASE("a bad index is named with its position before anything is written", "
 TEST_CASE("one_hot sets one element a row in any dtype", "[index]") {
   for (int type = 0; type < kDTypeCount; ++type) {
     const Tensor y = Tensor::empty({2, 2, 3}, {.dtype = static_cast<DType>(type)});
-    backend().one_hot(tensor_of({0, 2, 1, 1}, {2, 2}, DType::i64), y);
+    backend().index().one_hot(tensor_of({0, 2, 1, 1}, {2, 2}, DType::i64), y);
     CHECK(y.to_vector<double>() == std::vector<double>{1, 0, 0, 0, 0, 1, 0, 1, 0, 0, 1, 0});
   }
 }
@@ -218,7 +221,7 @@ TEST_CASE("topk is stable, ordered, and puts NaN first among the largest", "[ind
         const Shape result = c.shape.with(c.axis, c.k);
         const Tensor top = Tensor::empty(result, {.dtype = type}),
                      at = Tensor::empty(result, {.dtype = DType::i64});
-        backend().topk(x, c.k, c.axis, largest, top, at);
+        backend().index().topk(x, c.k, c.axis, largest, top, at);
         const auto xs = x.to_vector<double>(), tops = top.to_vector<double>();
         const auto ats = at.to_vector<Index>();
         const Index inner = c.shape.product(c.axis + 1, c.shape.rank()), extent = c.shape[c.axis];

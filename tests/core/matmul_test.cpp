@@ -1,4 +1,6 @@
 // Matrix products of the CPU backend against plain loops in double precision.
+#include "core/kernels/matmul.h"
+
 #include <fmt/core.h>
 
 #include <catch2/catch.hpp>
@@ -47,19 +49,19 @@ void check(const Case& c, bool ta, bool tb, DType dtype) {
 
   const Tensor got = Tensor::full(shape, 3.0, {.dtype = dtype});
   Backend& backend = cpu::backend();
-  backend.matmul(a, b, {}, got, {.transpose_a = ta, .transpose_b = tb});
+  backend.matmul().matmul(a, b, {}, got, {.transpose_a = ta, .transpose_b = tb});
   CHECK(normalised_error(got.to_vector<double>(), expected) <= tolerance(dtype));
-  backend.matmul(a, b, {}, got, {.transpose_a = ta, .transpose_b = tb, .accumulate = true});
+  backend.matmul().matmul(a, b, {}, got, {.transpose_a = ta, .transpose_b = tb, .accumulate = true});
   for (double& value : expected) value *= 2;
   CHECK(normalised_error(got.to_vector<double>(), expected) <= tolerance(dtype));
-  backend.matmul(a, b, bias, got, {.transpose_a = ta, .transpose_b = tb});
+  backend.matmul().matmul(a, b, bias, got, {.transpose_a = ta, .transpose_b = tb});
   for (std::size_t i = 0; i < expected.size(); ++i) expected[i] = expected[i] / 2 + biases[i % biases.size()];
   CHECK(normalised_error(got.to_vector<double>(), expected) <= tolerance(dtype));
 
   // A 16-bit product kept in f32 has no rounding of its own.
   if (is_16bit(dtype)) {
     const Tensor wide = Tensor::empty(shape);
-    backend.matmul(a, b, bias, wide, {.transpose_a = ta, .transpose_b = tb});
+    backend.matmul().matmul(a, b, bias, wide, {.transpose_a = ta, .transpose_b = tb});
     CHECK(normalised_error(wide.to_vector<double>(), expected) <= tolerance(DType::f32));
   }
 }
@@ -80,8 +82,8 @@ TEST_CASE("a product asks the system for memory once", "[matmul]") {
   const Tensor a = normal_tensor({128, 96}, DType::f32, 1), b = normal_tensor({64, 96}, DType::f32, 2);
   const Tensor c = Tensor::empty({128, 64}), d = Tensor::empty({96, 64});
   const auto step = [&] {
-    cpu::backend().matmul(a, b, {}, c, {.transpose_b = true});
-    cpu::backend().matmul(a, c, {}, d, {.transpose_a = true});
+    cpu::backend().matmul().matmul(a, b, {}, c, {.transpose_b = true});
+    cpu::backend().matmul().matmul(a, c, {}, d, {.transpose_a = true});
     b.storage()->bump_version();
   };
   step();

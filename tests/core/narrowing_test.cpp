@@ -6,6 +6,7 @@
 #include "core/backend.h"
 #include "core/convert.h"
 #include "core/kernels/update.h"
+#include "core/kernels/update_rules.h"
 #include "tests/core/narrowing_cases.h"
 
 using namespace tandem;
@@ -113,7 +114,7 @@ TEMPLATE_TEST_CASE("rounding in place takes the nearest value", "[narrowing]", H
   for (const Index length : {Index{1}, Index{17}, count_of(cases)}) {
     const Tensor x = Tensor::from(cases.values, {count_of(cases)});
     for (Index first = 0; first < x.numel(); first += length)
-      backend_for({}).round_to(x.rows(first, std::min(length, x.numel() - first)), kType<TestType>);
+      backend_for({}).update().round_to(x.rows(first, std::min(length, x.numel() - first)), kType<TestType>);
     std::size_t wrong = 0;
     for (std::size_t i = 0; i < cases.values.size(); ++i) {
       const float expected = widen(TestType{cases.expected[i]});
@@ -146,7 +147,7 @@ TEMPLATE_TEST_CASE("the working copy of an update rounds at every half-way point
     const StepState state;
     const Tensor device = Tensor::zeros({sizeof(StepState)}, {.dtype = DType::u8});
     std::memcpy(device.raw(), &state, sizeof(state));
-    backend_for({}).update(update_rules::Sgd{}, ranges, buffers, device);
+    backend_for({}).update().update(update_rules::Sgd{}, ranges, buffers, device);
 
     std::vector<TestType> written;
     std::size_t changed = 0, touched = 0;

@@ -1,5 +1,7 @@
 // Batch, layer and group norm against loops in double precision: every storage dtype, any number of channels,
 // mixed dtypes, gradients that add, and statistics that do not cancel.
+#include "core/kernels/norm.h"
+
 #include <omp.h>
 
 #include <catch2/catch.hpp>
@@ -117,7 +119,7 @@ void check(const Case& c) {
   const Reference expected = reference(
       a.x.to_vector<double>(), c.residual ? a.residual.to_vector<double>() : Values{},
       a.gamma.to_vector<double>(), a.beta.to_vector<double>(), dy.to_vector<double>(), channels, c.relu);
-  cpu::backend().batch_norm_train(a);
+  cpu::backend().norm().batch_norm_train(a);
   const double loose = 2 * tolerance(c.dtype), tight = statistics_tolerance(c.dtype);
   REQUIRE(normalised_error(a.y.to_vector<double>(), expected.y) < loose);
   REQUIRE(mean_error(a.mean.to_vector<double>(), expected.mean, expected.rstd) < tight);
@@ -149,7 +151,7 @@ void check(const Case& c) {
   b.dgamma = Tensor::full(Shape{channels}, 1.0, a.mean.options());
   b.dbeta = Tensor::full(Shape{channels}, 1.0, a.mean.options());
   b.accumulate_dbeta = true;
-  cpu::backend().batch_norm_backward(b);
+  cpu::backend().norm().batch_norm_backward(b);
   const double sums = c.dtype == DType::f64 ? 1e-12 : 1e-5;
   REQUIRE(normalised_error(b.dx.to_vector<double>(), expected.dx) < loose);
   if (c.residual) REQUIRE(b.dresidual.to_vector<double>() == expected.dresidual);
@@ -162,11 +164,11 @@ void check(const Case& c) {
   const Tensor dx = b.dx;
   b.dx = b.dy;
   b.dgamma = b.dbeta = {};
-  cpu::backend().batch_norm_backward(b);
+  cpu::backend().norm().batch_norm_backward(b);
   REQUIRE(b.dx.to_vector<double>() == dx.to_vector<double>());
   b.dy = dy;
   b.accumulate_dx = true;
-  cpu::backend().batch_norm_backward(b);
+  cpu::backend().norm().batch_norm_backward(b);
   Values twice = expected.dx;
   for (double& v : twice) v *= 2;
   REQUIRE(normalised_error(b.dx.to_vector<double>(), twice) < loose);
@@ -192,7 +194,7 @@ TEST_CASE("batch norm mixes dtypes") {
   const Values dy(static_cast<std::size_t>(c.shape.numel()), 0.0);
   const Reference expected = reference(a.x.to_vector<double>(), a.residual.to_vector<double>(),
                                        a.gamma.to_vector<double>(), a.beta.to_vector<double>(), dy, 20, true);
-  cpu::backend().batch_norm_train(a);
+  cpu::backend().norm().batch_norm_train(a);
   REQUIRE(normalised_error(a.y.to_vector<double>(), expected.y) < 1e-3);
 }
 
@@ -211,7 +213,7 @@ TEST_CASE("batch norm keeps its digits where the mean is large and when it jumps
     }
     BatchNormForward a = forward_arguments({Shape{rows, channels}, DType::f32, false, false});
     a.x = x;
-    cpu::backend().batch_norm_train(a);
+    cpu::backend().norm().batch_norm_train(a);
     const Values dy(static_cast<std::size_t>(rows * channels), 0.0);
     const Reference expected = reference(x.to_vector<double>(), {}, a.gamma.to_vector<double>(),
                                          a.beta.to_vector<double>(), dy, channels, false);
@@ -224,7 +226,7 @@ TEST_CASE("batch norm keeps its digits where the mean is large and when it jumps
 TEST_CASE("NaN goes through batch norm and its relu") {
   BatchNormForward a = forward_arguments({Shape{40, 6}, DType::f32, true, false});
   a.x.data<float>()[6 * 3 + 2] = NAN;
-  cpu::backend().batch_norm_train(a);
+  cpu::backend().norm().batch_norm_train(a);
   for (Index i = 0; i < 40; ++i) {
     for (Index c = 0; c < 6; ++c) REQUIRE(std::isnan(a.y.data<float>()[i * 6 + c]) == (c == 2));
   }
@@ -233,7 +235,7 @@ TEST_CASE("NaN goes through batch norm and its relu") {
 TEST_CASE("batch norm with running statistics") {
   for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16}) {
     const BatchNormForward a = forward_arguments({Shape{9, 11, 20}, dtype, true, true});
-    cpu::backend().batch_norm_infer(a);
+    cpu::backend().norm().batch_norm_infer(a);
     const Values x = a.x.to_vector<double>(), residual = a.residual.to_vector<double>();
     const Values gamma = a.gamma.to_vector<double>(), beta = a.beta.to_vector<double>();
     Values expected;
@@ -246,7 +248,7 @@ TEST_CASE("batch norm with running statistics") {
 
 TEST_CASE("a frozen batch norm's gradient ignores the statistics") {
   const BatchNormForward a = forward_arguments({Shape{50, 12}, DType::f32, false, false});
-  cpu::backend().batch_norm_train(a);
+  cpu::backend().norm().batch_norm_train(a);
   BatchNormBackward b;
   b.x = a.x;
   b.gamma = a.gamma;
@@ -255,7 +257,7 @@ TEST_CASE("a frozen batch norm's gradient ignores the statistics") {
   b.dy = normal_tensor(Shape{50, 12}, DType::f32, 5);
   b.dx = Tensor::empty(Shape{50, 12});
   b.frozen = true;
-  cpu::backend().batch_norm_backward(b);
+  cpu::backend().norm().batch_norm_backward(b);
   Values expected = b.dy.to_vector<double>();
   for (std::size_t i = 0; i < expected.size(); ++i)
     expected[i] *= static_cast<double>(a.gamma.data<float>()[i % 12]) *
@@ -320,8 +322,8 @@ TEST_CASE("layer norm agrees with double precision") {
                    rstd = Tensor::empty(Shape{rows}, gamma.options());
       const Tensor dgamma = Tensor::empty(Shape{width}, gamma.options()),
                    dbeta = Tensor::empty(Shape{width}, gamma.options());
-      cpu::backend().layer_norm(x, gamma, beta, kEps, y, mean, rstd);
-      cpu::backend().layer_norm_backward(x, gamma, mean, rstd, dy, dx, dgamma, dbeta);
+      cpu::backend().norm().layer_norm(x, gamma, beta, kEps, y, mean, rstd);
+      cpu::backend().norm().layer_norm_backward(x, gamma, mean, rstd, dy, dx, dgamma, dbeta);
       if (width == 1) continue;  // everything is 0 but rounding
       Groups g{rows, {}, {}, width};
       for (Index i = 0; i < rows * width; ++i) {
@@ -350,8 +352,8 @@ TEST_CASE("group norm agrees with double precision") {
       const Tensor rstd = Tensor::empty(Shape{s.samples, s.groups}, gamma.options());
       const Tensor dgamma = Tensor::empty(Shape{s.channels}, gamma.options());
       const Tensor dbeta = Tensor::empty(Shape{s.channels}, gamma.options());
-      cpu::backend().group_norm(x, gamma, beta, s.groups, kEps, y, mean, rstd);
-      cpu::backend().group_norm_backward(x, gamma, mean, rstd, s.groups, dy, dx, dgamma, dbeta);
+      cpu::backend().norm().group_norm(x, gamma, beta, s.groups, kEps, y, mean, rstd);
+      cpu::backend().norm().group_norm_backward(x, gamma, mean, rstd, s.groups, dy, dx, dgamma, dbeta);
       Groups g{s.samples * s.groups, {}, {}, s.channels};
       for (Index i = 0; i < shape.numel(); ++i) {
         const Index channel = i % s.channels, sample = i / (s.points * s.channels);
@@ -377,8 +379,8 @@ TEST_CASE("group norm is the same on any team, with fewer samples than threads t
         const Tensor rstd = Tensor::empty(Shape{samples, 12}, gamma.options());
         const Tensor dgamma = Tensor::empty(Shape{60}, gamma.options());
         const Tensor dbeta = Tensor::empty(Shape{60}, gamma.options());
-        cpu::backend().group_norm(x, gamma, beta, 12, kEps, y, mean, rstd);
-        cpu::backend().group_norm_backward(x, gamma, mean, rstd, 12, dy, dx, dgamma, dbeta);
+        cpu::backend().norm().group_norm(x, gamma, beta, 12, kEps, y, mean, rstd);
+        cpu::backend().norm().group_norm_backward(x, gamma, mean, rstd, 12, dy, dx, dgamma, dbeta);
         omp_set_num_threads(threads);
         std::vector<std::vector<double>> values;
         for (const Tensor& t : {y, mean, rstd, dx, dgamma, dbeta}) values.push_back(t.to_vector<double>());
@@ -400,7 +402,7 @@ TEST_CASE("layer norm keeps its digits where the mean is large") {
   const Tensor x = normal_tensor(Shape{4, 700}, DType::f32, 1);
   for (Index i = 0; i < x.numel(); ++i) x.data<float>()[i] += 1e4f;
   const Tensor y = Tensor::empty(x.shape()), mean = Tensor::empty(Shape{4}), rstd = Tensor::empty(Shape{4});
-  cpu::backend().layer_norm(x, {}, {}, kEps, y, mean, rstd);
+  cpu::backend().norm().layer_norm(x, {}, {}, kEps, y, mean, rstd);
   Values expected;
   const Values in = x.to_vector<double>();
   for (Index row = 0; row < 4; ++row) {

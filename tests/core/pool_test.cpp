@@ -1,4 +1,6 @@
 // Pooling kernels of the CPU backend against plain loops in double precision.
+#include "core/kernels/pool.h"
+
 #include <fmt/core.h>
 
 #include <catch2/catch.hpp>
@@ -78,13 +80,13 @@ void check_max(const Case& c, DType dtype) {
   const Tensor y = Tensor::empty(pooled, {.dtype = dtype}), dx = Tensor::empty(x.shape(), {.dtype = dtype});
   const Tensor where =
       Tensor::empty(pooled, {.dtype = o.kernel[0] * o.kernel[1] <= 256 ? DType::u8 : DType::i32});
-  backend.max_pool2d(x, y, where, o);
+  backend.pool().max_pool2d(x, y, where, o);
   CHECK(y.to_vector<double>() == e.y);
   CHECK(where.to_vector<double>() == e.where);
-  backend.max_pool2d_backward(dy, where, dx, o);
+  backend.pool().max_pool2d_backward(dy, where, dx, o);
   CHECK(normalised_error(dx.to_vector<double>(), e.dx) <= tolerance(dtype));
   const Tensor selected = Tensor::empty(pooled, {.dtype = dtype});
-  backend.max_pool2d_select(v, where, selected, o);
+  backend.pool().max_pool2d_select(v, where, selected, o);
   CHECK(selected.to_vector<double>() == e.selected);
 }
 
@@ -109,9 +111,9 @@ void check_average(const Case& c, DType dtype) {
   });
   const Tensor got = Tensor::empty(pooled, {.dtype = dtype}),
                got_dx = Tensor::empty(x.shape(), {.dtype = dtype});
-  cpu::backend().avg_pool2d(x, got, o);
+  cpu::backend().pool().avg_pool2d(x, got, o);
   CHECK(normalised_error(got.to_vector<double>(), y) <= tolerance(dtype));
-  cpu::backend().avg_pool2d_backward(dy, got_dx, o);
+  cpu::backend().pool().avg_pool2d_backward(dy, got_dx, o);
   CHECK(normalised_error(got_dx.to_vector<double>(), dx) <= tolerance(dtype));
 }
 
@@ -171,9 +173,9 @@ TEST_CASE("adaptive average pooling and its gradient agree with loops", "[pool]"
                 }
       const Tensor got = Tensor::empty(dy.shape(), {.dtype = dtype}),
                    got_dx = Tensor::empty(x.shape(), {.dtype = dtype});
-      cpu::backend().adaptive_avg_pool2d(x, got);
+      cpu::backend().pool().adaptive_avg_pool2d(x, got);
       CHECK(normalised_error(got.to_vector<double>(), y) <= tolerance(dtype));
-      cpu::backend().adaptive_avg_pool2d_backward(dy, got_dx);
+      cpu::backend().pool().adaptive_avg_pool2d_backward(dy, got_dx);
       CHECK(normalised_error(got_dx.to_vector<double>(), dx) <= tolerance(dtype));
     }
   }
@@ -187,7 +189,7 @@ TEST_CASE("max pooling lets NaN through and sees no padding", "[pool]") {
     const Index c = static_cast<Index>(channels);
     const Tensor x = Tensor::from(image, {1, 2, 2, c});
     const Tensor y = Tensor::empty({1, 2, 2, c}), where = Tensor::empty({1, 2, 2, c}, {.dtype = DType::u8});
-    cpu::backend().max_pool2d(x, y, where, {.kernel = {2, 2}, .stride = {2, 2}, .padding = {1, 1}});
+    cpu::backend().pool().max_pool2d(x, y, where, {.kernel = {2, 2}, .stride = {2, 2}, .padding = {1, 1}});
     const auto values = y.to_vector<float>();
     const auto positions = where.to_vector<int>();
     for (std::size_t i = 0; i < channels; ++i) {
@@ -199,7 +201,7 @@ TEST_CASE("max pooling lets NaN through and sees no padding", "[pool]") {
     }
     // A NaN inside a larger window wins wherever it stands.
     const Tensor one = Tensor::empty({1, 1, 1, c}), at = Tensor::empty({1, 1, 1, c}, {.dtype = DType::u8});
-    cpu::backend().max_pool2d(x, one, at, {});
+    cpu::backend().pool().max_pool2d(x, one, at, {});
     CHECK(std::isnan(one.to_vector<float>()[channels - 1]));
     CHECK(at.to_vector<int>()[channels - 1] == 1);
   }

@@ -1,5 +1,7 @@
 // Reductions and cumulative sums against loops in double precision: any axes, every dtype, empty ranges, NaN,
 // and sums that must not lose digits.
+#include "core/kernels/reduce.h"
+
 #include <omp.h>
 
 #include <array>
@@ -106,9 +108,9 @@ void check(const Shape& shape, std::uint32_t axes, DType dtype) {
       }
       return worst;
     };
-    cpu::backend().reduce(op, x, axes, y, true);
+    cpu::backend().reduce().reduce(op, x, axes, y, true);
     REQUIRE(error(2.0) < bound);
-    cpu::backend().reduce(op, x, axes, y, false);
+    cpu::backend().reduce().reduce(op, x, axes, y, false);
     REQUIRE(error(0.0) < bound);
   }
 }
@@ -138,16 +140,17 @@ TEST_CASE("large sums keep their digits") {
   const Index count = 3'000'000;
   const Tensor x = Tensor::full(Shape{count}, 0.1);
   const Tensor y = Tensor::empty(Shape{});
-  cpu::backend().reduce(Reduction::sum, x, 1, y, false);
+  cpu::backend().reduce().reduce(Reduction::sum, x, 1, y, false);
   REQUIRE(std::abs(y.item() / (count * static_cast<double>(0.1f)) - 1) < 2e-7);
   const Tensor rows = x.viewed(Shape{count / 3, 3});
   const Tensor columns = Tensor::empty(Shape{3});
-  cpu::backend().reduce(Reduction::sum, rows, 1, columns, false);
+  cpu::backend().reduce().reduce(Reduction::sum, rows, 1, columns, false);
   for (double v : columns.to_vector<double>())
     REQUIRE(std::abs(v / (count / 3 * static_cast<double>(0.1f)) - 1) < 1e-6);
   // Ones in bf16 would stall at 256, in f16 at 2048.
   for (const DType dtype : {DType::f16, DType::bf16}) {
-    cpu::backend().reduce(Reduction::sum, Tensor::full(Shape{50000}, 1.0, {.dtype = dtype}), 1, y, false);
+    cpu::backend().reduce().reduce(Reduction::sum, Tensor::full(Shape{50000}, 1.0, {.dtype = dtype}), 1, y,
+                                   false);
     REQUIRE(y.item() == 50000.0);
   }
 }
@@ -160,7 +163,7 @@ TEST_CASE("results do not depend on the number of threads") {
     for (const int team : {1, 2, 3, 5}) {
       omp_set_num_threads(team);
       const Tensor y = Tensor::empty(reduced_shape(x.shape(), axes));
-      cpu::backend().reduce(Reduction::sum, x, axes, y, false);
+      cpu::backend().reduce().reduce(Reduction::sum, x, axes, y, false);
       results.push_back(y.to_vector<float>());
     }
     omp_set_num_threads(threads);
@@ -174,7 +177,7 @@ TEST_CASE("reductions over axes in turn, several kept and several reduced") {
     std::vector<double> want;
     for (const auto& range : ranges(x, axes)) want.push_back(expected(range)[Reduction::sum]);
     const Tensor y = Tensor::empty(Shape{static_cast<Index>(want.size())}, {.dtype = DType::f64});
-    cpu::backend().reduce(Reduction::sum, x, axes, y, false);
+    cpu::backend().reduce().reduce(Reduction::sum, x, axes, y, false);
     REQUIRE(normalised_error(y.to_vector<double>(), want) < 1e-13);
   }
 }
@@ -184,16 +187,16 @@ TEST_CASE("products have no premature overflow") {
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = i % 2 == 0 ? 1e30f : 1e-30f;
   values[7] = 3e-30f;
   const Tensor y = Tensor::empty(Shape{});
-  cpu::backend().reduce(Reduction::prod, Tensor::from(values, Shape{3000}), 1, y, false);
+  cpu::backend().reduce().reduce(Reduction::prod, Tensor::from(values, Shape{3000}), 1, y, false);
   REQUIRE(y.item() == Approx(3.0).epsilon(1e-4));
   // Down columns, with two large ones and two small ones in turn.
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = i / 3 % 4 < 2 ? 1e30f : 1e-30f;
   const Tensor columns = Tensor::empty(Shape{3});
-  cpu::backend().reduce(Reduction::prod, Tensor::from(values, Shape{1000, 3}), 1, columns, false);
+  cpu::backend().reduce().reduce(Reduction::prod, Tensor::from(values, Shape{1000, 3}), 1, columns, false);
   for (const float product : columns.to_vector<float>()) REQUIRE(product == Approx(1.0f).epsilon(1e-3));
   const Tensor x = normal_tensor(Shape{6, 5, 4}, DType::f64, 2),
                z = Tensor::empty(Shape{5}, {.dtype = DType::f64});
-  cpu::backend().reduce(Reduction::prod, x, 0b101, z, false);
+  cpu::backend().reduce().reduce(Reduction::prod, x, 0b101, z, false);
   std::vector<double> want;
   for (const auto& range : ranges(x, 0b101)) want.push_back(expected(range)[Reduction::prod]);
   REQUIRE(normalised_error(z.to_vector<double>(), want) < 1e-13);
@@ -203,7 +206,7 @@ TEST_CASE("empty ranges give the neutral element") {
   const Tensor x = Tensor::empty(Shape{3, 0, 2});
   const auto result = [&](Reduction op, std::uint32_t axes) {
     const Tensor y = Tensor::full(reduced_shape(x.shape(), axes), 7.0);
-    cpu::backend().reduce(op, x, axes, y, false);
+    cpu::backend().reduce().reduce(op, x, axes, y, false);
     return y.to_vector<double>();
   };
   for (const std::uint32_t axes : {0b010u, 0b011u, 0b110u, 0b111u}) {
@@ -223,22 +226,23 @@ TEST_CASE("extrema and logsumexp propagate NaN and infinities") {
     x.data<float>()[1500 * width] = NAN;
     const Tensor y = Tensor::empty(Shape{width});
     for (const Reduction op : {Reduction::max, Reduction::min, Reduction::max_abs, Reduction::logsumexp}) {
-      cpu::backend().reduce(op, x, axes, y, false);
+      cpu::backend().reduce().reduce(op, x, axes, y, false);
       REQUIRE(std::isnan(y.data<float>()[0]));
       for (Index i = 1; i < width; ++i) REQUIRE(std::isfinite(y.data<float>()[i]));
     }
     const Tensor at = Tensor::empty(Shape{width}, {.dtype = DType::i64});
     for (const Reduction op : {Reduction::argmax, Reduction::argmin}) {
-      cpu::backend().reduce(op, x, axes, at, false);
+      cpu::backend().reduce().reduce(op, x, axes, at, false);
       REQUIRE(at.data<std::int64_t>()[0] == 1500);
     }
   }
   const Tensor y = Tensor::empty(Shape{2});
   const float low = -std::numeric_limits<float>::infinity();
-  cpu::backend().reduce(Reduction::logsumexp, Tensor::from({low, low, -low, 1.0f}, Shape{2, 2}), 2, y, false);
+  cpu::backend().reduce().reduce(Reduction::logsumexp, Tensor::from({low, low, -low, 1.0f}, Shape{2, 2}), 2,
+                                 y, false);
   REQUIRE(y.to_vector<float>() == std::vector<float>{low, -low});
-  cpu::backend().reduce(Reduction::logsumexp,
-                        Tensor::from({1000.0f, 1000.0f, -1000.0f, -1000.0f}, Shape{2, 2}), 2, y, false);
+  cpu::backend().reduce().reduce(
+      Reduction::logsumexp, Tensor::from({1000.0f, 1000.0f, -1000.0f, -1000.0f}, Shape{2, 2}), 2, y, false);
   REQUIRE(y.data<float>()[0] == Approx(1000 + std::log(2.0)));
   REQUIRE(y.data<float>()[1] == Approx(-1000 + std::log(2.0)));
 }
@@ -257,7 +261,7 @@ TEST_CASE("positions of extrema are the first ones") {
         for (const Reduction op : {Reduction::argmax, Reduction::argmin}) {
           INFO(to_string(x) << " axis " << axis);
           const Tensor y = Tensor::empty(shape.with(axis, 1), {.dtype = DType::i64});
-          cpu::backend().reduce(op, x, 1u << axis, y, false);
+          cpu::backend().reduce().reduce(op, x, 1u << axis, y, false);
           for (std::size_t i = 0; i < groups.size(); ++i)
             REQUIRE(static_cast<double>(y.data<std::int64_t>()[i]) == expected(groups[i])[op]);
         }
@@ -269,14 +273,14 @@ TEST_CASE("positions of extrema are the first ones") {
 TEST_CASE("integers are summed exactly") {
   const std::int64_t big = (std::int64_t{1} << 53) + 1;
   const Tensor y = Tensor::empty(Shape{}, {.dtype = DType::i64});
-  cpu::backend().reduce(Reduction::sum, Tensor::from(std::vector<std::int64_t>{big, 1, 1}, Shape{3}), 1, y,
-                        false);
+  cpu::backend().reduce().reduce(Reduction::sum, Tensor::from(std::vector<std::int64_t>{big, 1, 1}, Shape{3}),
+                                 1, y, false);
   REQUIRE(y.to_vector<std::int64_t>()[0] == big + 2);
-  cpu::backend().reduce(Reduction::max, Tensor::from(std::vector<std::int64_t>{1, big, -5}, Shape{3}), 1, y,
-                        false);
+  cpu::backend().reduce().reduce(Reduction::max,
+                                 Tensor::from(std::vector<std::int64_t>{1, big, -5}, Shape{3}), 1, y, false);
   REQUIRE(y.to_vector<std::int64_t>()[0] == big);
-  cpu::backend().reduce(Reduction::sum, Tensor::full(Shape{100000}, 1.0, {.dtype = DType::boolean}), 1, y,
-                        false);
+  cpu::backend().reduce().reduce(Reduction::sum, Tensor::full(Shape{100000}, 1.0, {.dtype = DType::boolean}),
+                                 1, y, false);
   REQUIRE(y.to_vector<std::int64_t>()[0] == 100000);
 }
 
@@ -289,7 +293,7 @@ TEST_CASE("cumulative sums run along any axis, both ways") {
       for (int axis = 0; axis < shape.rank(); ++axis) {
         for (const bool reverse : {false, true}) {
           const Tensor y = Tensor::empty(shape, {.dtype = out});
-          cpu::backend().cumsum(x, axis, reverse, y);
+          cpu::backend().reduce().cumsum(x, axis, reverse, y);
           const Index extent = shape[axis], inner = shape.product(axis + 1, shape.rank());
           std::vector<double> want(in.size());
           for (Index i = 0; i < shape.numel(); ++i) {

@@ -9,6 +9,7 @@
 #include "core/backend.h"
 #include "core/convert.h"
 #include "core/kernels/update.h"
+#include "core/kernels/update_rules.h"
 #include "core/random.h"
 
 using namespace tandem;
@@ -105,7 +106,7 @@ TEST_CASE("an update without masters rounds what it stores, the same on any numb
         const Index each = 4096 * ((kCount / parts + 4095) / 4096);
         for (Index p = 0; p < parts; ++p)
           ranges.push_back({.first = p * each, .count = std::min(each, kCount - p * each), .slot = p});
-        backend.update(update_rules::Sgd{.momentum = 0.9}, ranges, buffers, device);
+        backend.update().update(update_rules::Sgd{.momentum = 0.9}, ranges, buffers, device);
         return std::pair(buffers.master.to_vector<float>(), buffers.moment1.to_vector<float>());
       };
       const StorageRounding rounding{.weights = dtype, .moments = dtype, .stochastic = stochastic, .seed = 9};

@@ -1,4 +1,6 @@
 // Strided copies and resizing against plain loops over every element.
+#include "core/kernels/shape.h"
+
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <numeric>
@@ -43,7 +45,7 @@ void check_copy(const Copy& copy, DType x_type, DType y_type, bool accumulate) {
   for_each_position(copy.from, copy.to, copy.extents, [&](std::size_t a, std::size_t b) {
     expected[b] = accumulate ? expected[b] + xs[a] : xs[a];
   });
-  backend().strided_copy(x, copy.from, y, copy.to, copy.extents, accumulate);
+  backend().shape().strided_copy(x, copy.from, y, copy.to, copy.extents, accumulate);
   // Rounding the expectation as the kernel does: f32 sums of two terms round once.
   const auto rounded = tensor_of(expected, {copy.y_size}, y_type).to_vector<double>();
   const auto actual = y.to_vector<double>();
@@ -193,8 +195,8 @@ TEST_CASE("resizing and its adjoint agree with the definition", "[shape]") {
             large{r.images, r.to_height, r.to_width, r.channels};
         const Tensor x = random_tensor(small, type, 5), dy = random_tensor(large, type, 6);
         const Tensor y = Tensor::empty(large, {.dtype = type}), dx = Tensor::empty(small, {.dtype = type});
-        backend().resize2d(x, y, v);
-        backend().resize2d_backward(dy, dx, v);
+        backend().shape().resize2d(x, y, v);
+        backend().shape().resize2d_backward(dy, dx, v);
         const auto xs = x.to_vector<double>(), gs = dy.to_vector<double>();
         std::vector<double> expected_y(gs.size()), expected_dx(xs.size());
         for_each_contribution(r, v, [&](std::size_t from, std::size_t to, double weight) {
@@ -229,11 +231,11 @@ TEST_CASE("16-bit images are resized as in f32, and rounded once", "[shape]") {
         const Tensor y = Tensor::empty(dy.shape(), {.dtype = dtype}),
                      dx = Tensor::empty(x.shape(), {.dtype = dtype});
         const Tensor wide_y = Tensor::empty(dy.shape()), wide_dx = Tensor::empty(x.shape());
-        cpu.resize2d(x, y, o);
-        cpu.resize2d(widened(x), wide_y, o);
+        cpu.shape().resize2d(x, y, o);
+        cpu.shape().resize2d(widened(x), wide_y, o);
         CHECK(y.to_vector<double>() == rounded(wide_y, dtype));
-        cpu.resize2d_backward(dy, dx, o);
-        cpu.resize2d_backward(widened(dy), wide_dx, o);
+        cpu.shape().resize2d_backward(dy, dx, o);
+        cpu.shape().resize2d_backward(widened(dy), wide_dx, o);
         CHECK(dx.to_vector<double>() == rounded(wide_dx, dtype));
       }
     }

@@ -1,4 +1,6 @@
 // Softmax and cross-entropy kernels against double precision.
+#include "core/kernels/softmax.h"
+
 #include <bit>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -61,10 +63,10 @@ TEST_CASE("softmax over any axis, its logarithm and gradients", "[softmax]") {
       const TensorOptions same{.dtype = type};
       const Tensor p = Tensor::empty(c.shape, same), log_p = Tensor::empty(c.shape, same);
       const Tensor dx = Tensor::empty(c.shape, same), log_dx = Tensor::empty(c.shape, same);
-      backend().softmax(x, c.axis, false, p);
-      backend().softmax(x, c.axis, true, log_p);
-      backend().softmax_backward(p, g, c.axis, false, dx);
-      backend().softmax_backward(log_p, g, c.axis, true, log_dx);
+      backend().softmax().softmax(x, c.axis, false, p);
+      backend().softmax().softmax(x, c.axis, true, log_p);
+      backend().softmax().softmax_backward(p, g, c.axis, false, dx);
+      backend().softmax().softmax_backward(log_p, g, c.axis, true, log_dx);
       const auto xs = x.to_vector<double>(), gs = g.to_vector<double>();
       const auto ps = p.to_vector<double>(), log_ps = log_p.to_vector<double>();
       std::vector<double> ep(xs.size()), elog_p(xs.size()), edx(xs.size()), elog_dx(xs.size());
@@ -111,9 +113,9 @@ TEST_CASE("softmax of extreme rows", "[softmax]") {
         const Tensor x = tensor_of(values, {static_cast<Index>(row.size()), columns}, type),
                      y = Tensor::empty(x.shape(), {.dtype = type});
         if (columns == 1) {
-          backend().softmax(x.viewed({1, x.numel()}), 1, false, y.viewed({1, x.numel()}));
+          backend().softmax().softmax(x.viewed({1, x.numel()}), 1, false, y.viewed({1, x.numel()}));
         } else {
-          backend().softmax(x, 0, false, y);
+          backend().softmax().softmax(x, 0, false, y);
         }
         const auto all = y.to_vector<double>();
         for (std::size_t i = 0; i < row.size(); ++i)
@@ -210,8 +212,8 @@ TEST_CASE("cross entropy with every option, from logits of any type", "[softmax]
             const Tensor loss = Tensor::empty({rows}, options), weight = Tensor::empty({rows}, options),
                          lse = Tensor::empty({rows}, options);
             const Tensor dx = Tensor::empty(shape, {.dtype = type});
-            backend().cross_entropy(x, t, w, o, loss, weight, lse);
-            backend().cross_entropy_backward(x, t, w, o, lse, g, dx);
+            backend().softmax().cross_entropy(x, t, w, o, loss, weight, lse);
+            backend().softmax().cross_entropy_backward(x, t, w, o, lse, g, dx);
             const Expected e =
                 cross_entropy_of(x.to_vector<double>(), targets,
                                  weighted ? w.to_vector<double>()
@@ -222,7 +224,7 @@ TEST_CASE("cross entropy with every option, from logits of any type", "[softmax]
             CHECK(normalised_error(dx.to_vector<double>(), e.dx) <= tolerance_of(type).relative);
             // The gradient may be written over the logits.
             const Tensor same = x.clone();
-            backend().cross_entropy_backward(same, t, w, o, lse, g, same);
+            backend().softmax().cross_entropy_backward(same, t, w, o, lse, g, same);
             CHECK(same.to_vector<double>() == dx.to_vector<double>());
           }
         }
@@ -234,9 +236,9 @@ TEST_CASE("cross entropy with every option, from logits of any type", "[softmax]
 TEST_CASE("cross entropy keeps the digits of large logits and marks bad targets", "[softmax]") {
   const Tensor x = tensor_of({1000.0, 1000.5, 990.0}, {1, 3}, DType::f32);
   const Tensor loss = Tensor::empty({1}), weight = Tensor::empty({1}), lse = Tensor::empty({1});
-  backend().cross_entropy(x, tensor_of({1}, {1}, DType::i64), {}, {}, loss, weight, lse);
+  backend().softmax().cross_entropy(x, tensor_of({1}, {1}, DType::i64), {}, {}, loss, weight, lse);
   CHECK(close(loss.item(), std::log(1.0 + std::exp(-0.5) + std::exp(-10.5)), tolerance_of(DType::f32)));
-  backend().cross_entropy(x, tensor_of({3}, {1}, DType::i64), {}, {}, loss, weight, lse);
+  backend().softmax().cross_entropy(x, tensor_of({3}, {1}, DType::i64), {}, {}, loss, weight, lse);
   CHECK(std::isnan(loss.item()));
 }
 
@@ -249,7 +251,7 @@ TEST_CASE("cross entropy of rows with infinities and NaN", "[softmax]") {
         for (const auto& [at, value] : values) row[static_cast<std::size_t>(at)] = value;
         const Tensor x = tensor_of(row, {1, classes}, type), target = tensor_of({1}, {1}, DType::i64);
         const Tensor loss = Tensor::empty({1}), weight = Tensor::empty({1}), lse = Tensor::empty({1});
-        backend().cross_entropy(x, target, {}, {}, loss, weight, lse);
+        backend().softmax().cross_entropy(x, target, {}, {}, loss, weight, lse);
         return loss.item();
       };
       CAPTURE(name_of(type), classes);
@@ -280,7 +282,7 @@ TEST_CASE("cross entropy clears the rows that count for nothing, around the othe
     const Tensor g = tensor_of(slopes, {kRows}, wide), t = tensor_of(targets, {kRows}, DType::u8),
                  shift = tensor_of(lse, {kRows}, wide);
     const Tensor dx = Tensor::full({kRows, kClasses}, 7.0, {.dtype = type});
-    backend().cross_entropy_backward(x, t, {}, {.ignore_index = 255}, shift, g, dx);
+    backend().softmax().cross_entropy_backward(x, t, {}, {.ignore_index = 255}, shift, g, dx);
     Index wrong = 0;
     visit_floating(type, [&]<class S>(TypeTag<S>) {
       for (Index i = 0; i < dx.numel(); ++i) {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <thread>
 
+#include "core/backend.h"
 #include "core/cpu/cpu_features.h"
 #include "core/cpu/level.h"
 #include "core/cpu/onednn.h"

@@ -7,6 +7,7 @@
 #include "core/backend.h"
 #include "core/convert.h"
 #include "core/error.h"
+#include "core/kernels/image.h"
 #include "data/transforms/pipeline.h"
 #include "tests/data/files.h"
 #include "tests/support/tensors.h"
@@ -103,10 +104,10 @@ bool renders_alike(const Records& records, const Shape& shape, Index skipped) {
       Tensor::full({shape.numel() + skipped}, 7, {.dtype = dtype_of<T>(), .device = device});
   const Tensor y = memory.rows(skipped, shape.numel()).viewed(shape);
   const Index channels = records.affine.channels();
-  backend.render_images(records.pixels.to(device), window_tensor(records.windows).to(device),
-                        {Tensor::from(records.affine.scale, {channels}, device),
-                         Tensor::from(records.affine.offset, {channels}, device)},
-                        y);
+  backend.image().render_images(records.pixels.to(device), window_tensor(records.windows).to(device),
+                                {Tensor::from(records.affine.scale, {channels}, device),
+                                 Tensor::from(records.affine.offset, {channels}, device)},
+                                y);
   const std::vector<T> expected = expected_of<T>(records, shape[1], shape[2]);
   const Tensor found = y.to(Device{});
   backend.synchronize();
@@ -140,9 +141,9 @@ TEST_CASE("render_images of no images does nothing", "[render]") {
   const auto empty = [&](const Shape& shape, DType dtype) {
     return Tensor::empty(shape, {.dtype = dtype, .device = device});
   };
-  backend_for(device).render_images(empty({0, 4, 4, 3}, DType::u8), empty({0, 16}, DType::u8),
-                                    {empty({3}, DType::f32), empty({3}, DType::f32)},
-                                    empty({0, 4, 4, 3}, DType::f32));
+  backend_for(device).image().render_images(empty({0, 4, 4, 3}, DType::u8), empty({0, 16}, DType::u8),
+                                            {empty({3}, DType::f32), empty({3}, DType::f32)},
+                                            empty({0, 4, 4, 3}, DType::f32));
   backend_for(device).synchronize();
 }
 

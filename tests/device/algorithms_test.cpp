@@ -5,6 +5,8 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/kernels/conv.h"
+#include "core/kernels/matmul.h"
 #include "tests/device/emulator.h"
 #include "tests/device/support.h"
 
@@ -76,7 +78,7 @@ std::uint64_t multiply(const Emulator& emulated, const Shape& a, const Shape& b,
   const Tensor x = random_tensor(a, DType::f32, 1), y = random_tensor(b, DType::f32, 2);
   const Tensor c = Tensor::full({a[0], b[1]}, 1.0, {.device = test_device()});
   const std::uint64_t before = emulated.counts().launches;
-  backend.matmul(x, y, {}, c, {.accumulate = accumulate});
+  backend.matmul().matmul(x, y, {}, c, {.accumulate = accumulate});
   const std::uint64_t launches = emulated.counts().launches - before;
   const auto got = c.to_vector<double>(), left = x.to_vector<double>(), right = y.to_vector<double>();
   for (Index i = 0; i < a[0]; ++i) {
@@ -158,7 +160,7 @@ TEST_CASE("operands that fit the L2 cache are timed without it", "[device][algor
   const Tensor filter = random_tensor({3, 3, 3, 5}, DType::f32, 2);
   for (const Index extent : {9, 250}) {
     const Tensor x = random_tensor({1, extent, extent, 5}, DType::f32, 1);
-    backend.conv2d(x, filter, {}, zeros({1, extent - 2, extent - 2, 3}, DType::f32), {});
+    backend.conv().conv2d(x, filter, {}, zeros({1, extent - 2, extent - 2, 3}, DType::f32), {});
     CHECK_THAT(line("conv2d: ", fmt::format("x [1,{0},{0},5]", extent)).name,
                Contains(extent == 9 ? "emulated-2" : "emulated-1"));
   }
@@ -175,7 +177,7 @@ TEST_CASE("ready-made plans are tried before those that are compiled for the sha
     emulated.set_compiled_algorithm(compiled ? "emulated-2" : nullptr);
     const Index extent = compiled ? 9 : 8;
     const Tensor x = random_tensor({1, extent, extent, 7}, DType::f32, 1);
-    backend_under_test().conv2d(x, filter, {}, zeros({1, extent - 2, extent - 2, 4}, DType::f32), {});
+    backend_under_test().conv().conv2d(x, filter, {}, zeros({1, extent - 2, extent - 2, 4}, DType::f32), {});
     const std::string name = line("conv2d: ", fmt::format("x [1,{0},{0},7]", extent)).name;
     CHECK((name == "f32: emulated-2") == !compiled);
   }
@@ -197,8 +199,8 @@ TEST_CASE("a convolution that is a product is computed by whichever is faster", 
       const Tensor y = zeros({2, 5, 4, 12}, dtype), dx = zeros(x.shape(), dtype);
       const auto run = [&] {
         const std::uint64_t before = emulated.counts().launches;
-        backend.conv2d(x, filter, {}, y, {});
-        backend.conv2d_input_gradient(y, filter, dx, {}, false);
+        backend.conv().conv2d(x, filter, {}, y, {});
+        backend.conv().conv2d_input_gradient(y, filter, dx, {}, false);
         const std::uint64_t launches = emulated.counts().launches - before;
         return std::tuple{launches, y.to_vector<double>(), dx.to_vector<double>()};
       };
@@ -240,7 +242,7 @@ TEST_CASE("a gradient that is a product is added where it lands, without a trial
     }
     const std::uint64_t launches = emulated ? emulated.counts().launches : 0;
     const RulesScope timed(kTimed);
-    backend.conv2d_input_gradient(dy, filter, dx, {}, true);
+    backend.conv().conv2d_input_gradient(dy, filter, dx, {}, true);
     if (emulated) CHECK(emulated.counts().launches - launches == 1);
     CHECK(dx.to_vector<double>() == tensor_of(expected, dx.shape(), result).to_vector<double>());
   }
@@ -270,7 +272,7 @@ TEST_CASE("a filter gradient is FP32 by the faster way, and the table has all ti
     const Tensor dfilter = zeros({16, 3, 3, 8}, DType::f32);
     const auto run = [&] {
       const std::uint64_t before = emulated.counts().launches;
-      backend.conv2d_filter_gradient(x, dy, dfilter, {}, false);
+      backend.conv().conv2d_filter_gradient(x, dy, dfilter, {}, false);
       return emulated.counts().launches - before;
     };
     run();
@@ -294,7 +296,7 @@ TEST_CASE("a trial of an addition brings next to nothing to the host", "[device]
                filter = random_tensor({24, 3, 3, 8}, DType::f16, 2);
   const Tensor dx = random_tensor({2, 9, 8, 8}, DType::f16, 3);
   const auto before = emulated.counts();
-  backend_under_test().conv2d_input_gradient(dy, filter, dx, {}, true);
+  backend_under_test().conv().conv2d_input_gradient(dy, filter, dx, {}, true);
   CHECK(emulated.counts().adding_convolutions > before.adding_convolutions);
   CHECK(emulated.counts().bytes_to_host - before.bytes_to_host <= 64);
 }

@@ -9,6 +9,7 @@
 #include "autograd/ops/norm.h"
 #include "autograd/ops/reduce.h"
 #include "core/error.h"
+#include "core/kernels/conv.h"
 #include "models/resnet.h"
 #include "tests/device/emulator.h"
 #include "tests/device/support.h"
@@ -108,14 +109,14 @@ TEST_CASE("operands of zeros or infinities decide no choice", "[device]") {
     CHECK_FALSE(sums_of({Tensor::full({2, 6, 6, 8}, value, f16), filter}).defined());
     const Tensor dx = random_tensor({2, 6, 6, 8}, DType::f16, 3);
     const auto before = dx.to_vector<double>();
-    backend.conv2d_input_gradient(Tensor::full({2, 4, 4, 16}, value, f16), filter, dx, {}, true);
+    backend.conv().conv2d_input_gradient(Tensor::full({2, 4, 4, 16}, value, f16), filter, dx, {}, true);
     if (value == 0.0) CHECK(dx.to_vector<double>() == before);
   }
   CHECK(sums_of({random_tensor({2, 6, 6, 8}, DType::f16, 1), filter}).defined());
   const auto add = [&] {
     const std::uint64_t before = emulated.counts().adding_convolutions;
-    backend.conv2d_input_gradient(random_tensor({2, 4, 4, 16}, DType::f16, 4), filter,
-                                  random_tensor({2, 6, 6, 8}, DType::f16, 3), {}, true);
+    backend.conv().conv2d_input_gradient(random_tensor({2, 4, 4, 16}, DType::f16, 4), filter,
+                                         random_tensor({2, 6, 6, 8}, DType::f16, 3), {}, true);
     return emulated.counts().adding_convolutions - before;
   };
   CHECK(add() > 2);  // apart, in place, timed, and for good
@@ -164,7 +165,7 @@ TEST_CASE("a gradient is added where it lands, rounded once", "[device]") {
     const auto added = [&](const ComputeRules& rules) {
       const RulesScope scope(rules);
       const Tensor dx = random_tensor({3, 9, 8, 16}, dtype, 3);
-      backend.conv2d_input_gradient(dy, filter, dx, options, true);
+      backend.conv().conv2d_input_gradient(dy, filter, dx, options, true);
       return dx.to_vector<double>();
     };
     const auto expected = added({.allow_tf32 = false, .deterministic = true});
@@ -193,7 +194,7 @@ TEST_CASE("an addition that cannot be done in place is found out, and dx is righ
   const Tensor filter = random_tensor({24, 3, 3, 8}, DType::f16, 2);
   const auto added = [&] {
     const Tensor dx = random_tensor({2, 8, 7, 8}, DType::f16, 3);
-    backend.conv2d_input_gradient(dy, filter, dx, {}, true);
+    backend.conv().conv2d_input_gradient(dy, filter, dx, {}, true);
     backend.synchronize();
     return dx.to_vector<double>();
   };

@@ -8,6 +8,7 @@
 #include "autograd/ops/conv.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/reduce.h"
+#include "core/kernels/conv.h"
 #include "nn/layers/conv.h"
 #include "tests/device/support.h"
 
@@ -114,8 +115,8 @@ TEST_CASE("filter gradients in 16 bits are those of FP32, rounded once", "[devic
         const Tensor dy = cast(eighths({2, 5, 5, out_channels}, 2), dtype).to(test_device());
         const auto gradient = [&](DType of_result, bool twice) {
           const Tensor result = Tensor::zeros({out_channels, 2, 2, channels}, {of_result, test_device()});
-          backend.conv2d_filter_gradient(x, dy, result, {}, false);
-          if (twice) backend.conv2d_filter_gradient(x, dy, result, {}, true);
+          backend.conv().conv2d_filter_gradient(x, dy, result, {}, false);
+          if (twice) backend.conv().conv2d_filter_gradient(x, dy, result, {}, true);
           return cast(result, dtype).to_vector<double>();
         };
         CHECK(gradient(dtype, false) == gradient(DType::f32, false));

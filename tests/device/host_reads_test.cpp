@@ -4,8 +4,9 @@
 #include <cmath>
 #include <limits>
 
-#include "core/attention.h"
 #include "core/error.h"
+#include "core/kernels/attention.h"
+#include "core/op_options.h"
 #include "tests/device/emulator.h"
 #include "tests/device/support.h"
 #include "tests/program/support.h"
@@ -80,10 +81,11 @@ TEST_CASE("copies of the host's memory and lengths of rows are not recorded", "[
               "is pageable host memory, which a recording cannot copy");
 
   const AttentionMask seen{.lengths = Tensor::from(std::vector<std::int64_t>{1, 3}, {2})};
-  CHECK_FAILS(VendorError, backend.record([&] { backend.masked_softmax(x, seen, y); }),
-              "row lengths are in host memory");
-  CHECK_FAILS(VendorError, backend.record([&] { backend.masked_softmax_backward(x, x, seen, y); }),
-              "row lengths are in host memory");
+  CHECK_FAILS(VendorError, backend.record([&] { backend.attention().masked_softmax(x, seen, y); }),
+              "lengths of rows are host memory");
+  CHECK_FAILS(VendorError,
+              backend.record([&] { backend.attention().masked_softmax_backward(x, x, seen, y); }),
+              "lengths of rows are host memory");
 
   // Of page-locked memory they are, and a mask without lengths is.
   const Tensor locked = transfer_memory({2, 3}, DType::f32, test_device());
@@ -93,7 +95,7 @@ TEST_CASE("copies of the host's memory and lengths of rows are not recorded", "[
   });
   copies->replay();
   CHECK(y.to_vector<float>() == x.to_vector<float>());
-  const auto softmax = backend.record([&] { backend.masked_softmax(x, {.causal = true}, y); });
+  const auto softmax = backend.record([&] { backend.attention().masked_softmax(x, {.causal = true}, y); });
   softmax->replay();
   CHECK(y.to_vector<float>()[0] > 0.0F);
 }

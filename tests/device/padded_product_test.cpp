@@ -2,6 +2,7 @@
 // 8.
 #include <cmath>
 
+#include "core/kernels/matmul.h"
 #include "tests/device/emulator.h"
 #include "tests/device/support.h"
 
@@ -30,7 +31,7 @@ std::vector<double> product_of(const Case& of, Device device) {
   const Tensor a = exact(of.a, of.in, 1).to(device), b = exact(of.b, of.in, 2).to(device);
   const Tensor bias = of.bias ? exact({of.c[of.c.rank() - 1]}, of.out, 3).to(device) : Tensor();
   const Tensor c = exact(of.c, of.out, 4).to(device);
-  backend_for(device).matmul(
+  backend_for(device).matmul().matmul(
       a, b, bias, c,
       {.transpose_a = of.transpose_a, .transpose_b = of.transpose_b, .accumulate = of.accumulate});
   return c.to_vector<double>();

@@ -4,6 +4,7 @@
 
 #include "autograd/modes.h"
 #include "core/error.h"
+#include "core/kernels/reduce.h"
 #include "tests/device/support.h"
 #include "tests/support/errors.h"
 
@@ -143,7 +144,7 @@ TEST_CASE("recordings share their memory", "[device][recording]") {
       const Tensor x = Tensor::empty({static_cast<Index>(bytes / sizeof(float))},
                                      {DType::f32, test_device(), MemoryKind::activations});
       backend.fill(x, 1.0);
-      backend.reduce(Reduction::sum, x, 1, y);
+      backend.reduce().reduce(Reduction::sum, x, 1, y);
     });
   };
   const Tensor y = Tensor::zeros({3}, {DType::f32, test_device(), MemoryKind::activations});

@@ -10,6 +10,7 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "core/backend.h"
+#include "core/kernels/random.h"
 #include "core/shapes_backend.h"
 #include "tests/support/tensors.h"
 
@@ -79,7 +80,7 @@ TEST_CASE("both heads of a map are one convolution", "[models][detection]") {
     const TensorList maps{test::random_tensor({2, 6, 6, 8}), test::random_tensor({2, 3, 3, 16})};
     models::Ssd ssd(std::make_shared<Handed>(maps), {.num_classes = classes, .anchors = grid_of({6, 3})});
     for (const Parameter& each : ssd.parameters())  // biases start at 0
-      backend_for({}).random_normal({.seed = 5}, each.value(), 0.0, 0.1);
+      backend_for({}).random().random_normal({.seed = 5}, each.value(), 0.0, 0.1);
     const auto output = ssd(test::random_tensor({2, 64, 64, 3}));
     const Tensor scores = one_head(ssd, "classification_head", maps, classes);
     const Tensor codes = one_head(ssd, "regression_head", maps, 4);

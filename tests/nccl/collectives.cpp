@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "core/backend.h"
+#include "core/kernels/update.h"
 #include "tests/nccl/checking.h"
 
 namespace tandem::test {
@@ -100,7 +101,7 @@ void check_order(const Joined& joined) {
     backend.fill(second, 2.0 * round);  // beside it
     devices.all_reduce(in(second), Reduction::sum);
     Pending pending = devices.pending();
-    backend.scale_and_limit(first, 0.5, 1e30);
+    backend.update().scale_and_limit(first, 0.5, 1e30);
     pending.wait(joined.deadline_s);
     expect(pending.test(), "what was waited for has ended");
     for (const double value : values_of(first))
@@ -146,7 +147,7 @@ void check_recorded_collectives(const Joined& joined) {
     backend.copy_bytes(start, data);
     devices.all_reduce(in(data), Reduction::sum);
     devices.join();
-    backend.scale_and_limit(data, 2.0, 1e30);
+    backend.update().scale_and_limit(data, 2.0, 1e30);
     devices.all_reduce(in(data), Reduction::max);
     devices.join();
   });

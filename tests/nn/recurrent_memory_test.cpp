@@ -1,6 +1,7 @@
 // Recomputation in backward of recurrent layers: equal bits, from a sixteenth of the states.
 #include <catch2/catch.hpp>
 
+#include "core/kernels/rnn.h"
 #include "nn/layers/recurrent.h"
 #include "tests/nn/recurrent_run.h"
 #include "tests/support/tolerance.h"

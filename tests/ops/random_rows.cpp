@@ -5,6 +5,7 @@
 #include "autograd/observers.h"
 #include "autograd/ops/random.h"
 #include "core/backend.h"
+#include "core/kernels/random.h"
 #include "tests/ops/harness.h"
 #include "tests/support/tensors.h"
 
@@ -198,18 +199,18 @@ TEST_CASE("random kernels draw what they say, in every dtype", "[ops][random]") 
       return std::pair{mean, squares / 100001 - mean * mean};
     };
     if (dtype == DType::f32) {  // between neighbours half of the values would round to the bound
-      backend.random_uniform({.seed = 3}, y, 0x1p24, 0x1p24 + 2.0);
+      backend.random().random_uniform({.seed = 3}, y, 0x1p24, 0x1p24 + 2.0);
       const std::vector<double> edge = y.to_vector<double>();
       CHECK(*std::max_element(edge.begin(), edge.end()) < 0x1p24 + 2.0);
     }
-    backend.random_uniform({.seed = 3}, y, -1.0, 3.0);
+    backend.random().random_uniform({.seed = 3}, y, -1.0, 3.0);
     const auto [uniform_mean, uniform_variance] = moments();
     CHECK(uniform_mean == Approx(1.0).margin(0.02));
     CHECK(uniform_variance == Approx(16.0 / 12).margin(0.03));
     const std::vector<double> values = y.to_vector<double>();
     CHECK(*std::min_element(values.begin(), values.end()) >= -1.0);
     CHECK(*std::max_element(values.begin(), values.end()) <= 3.0);
-    backend.random_normal({.seed = 3}, y, 0.5, 2.0);
+    backend.random().random_normal({.seed = 3}, y, 0.5, 2.0);
     const auto [mean, variance] = moments();
     CHECK(mean == Approx(0.5).margin(0.03));
     CHECK(variance == Approx(4.0).margin(0.08));

@@ -7,6 +7,7 @@
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/rnn.h"
 #include "autograd/ops/shape.h"
+#include "core/kernels/rnn.h"
 #include "core/random.h"
 #include "tests/ops/harness.h"
 #include "tests/support/tensors.h"

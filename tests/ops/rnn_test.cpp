@@ -1,5 +1,7 @@
 // Recurrent layers on a device, beyond the rows of the harness: recordings, lengths of many rows, unaligned
 // parameters, and no host wait.
+#include "core/kernels/rnn.h"
+
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <vector>
@@ -63,8 +65,8 @@ struct Layer {
   void pass() {
     Backend& backend = backend_for(forward.in.x.device());
     backward.options = forward.options;
-    backward.reserve = backend.rnn(forward);
-    backend.rnn_backward(backward);
+    backward.reserve = backend.rnn().rnn(forward);
+    backend.rnn().rnn_backward(backward);
   }
 
   std::vector<double> results() const {

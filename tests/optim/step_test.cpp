@@ -10,6 +10,7 @@
 #include "core/backend.h"
 #include "core/convert.h"
 #include "core/kernels/update.h"
+#include "core/kernels/update_rules.h"
 #include "optim/adam.h"
 #include "optim/lamb.h"
 #include "optim/sgd.h"
@@ -139,8 +140,9 @@ TEST_CASE("the fused pass writes the 16-bit working copy of the new master", "[o
     std::memcpy(state.raw(), &host, sizeof(host));
     const UpdateRange range{.first = 16, .count = n - 16};
     Backend& backend = backend_for({});
-    backend.update(update_rules::Sgd{}, {&range, 1},
-                   {.master = master, .gradient = gradient, .working = working, .counts = counts}, state);
+    backend.update().update(update_rules::Sgd{}, {&range, 1},
+                            {.master = master, .gradient = gradient, .working = working, .counts = counts},
+                            state);
     const Values w = values_of(master), copy = values_of(working);
     for (Index i = 0; i < n; ++i) {
       const float value = w[static_cast<std::size_t>(i)];

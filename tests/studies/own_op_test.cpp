@@ -10,6 +10,8 @@
 #include "autograd/ops/all_ops.h"
 #include "autograd/ops/loss.h"
 #include "autograd/ops/matmul.h"
+#include "core/kernels/elementwise.h"
+#include "core/kernels/matmul.h"
 #include "export/onnx.h"
 #include "models/summary.h"
 #include "nn/layers.h"
@@ -41,7 +43,7 @@ struct OwnProduct {
   Out forward(Context& context, Saved& saved, const In& in) const {
     saved = in;
     const Tensor y = context.empty({in.x.size(0), in.weight.size(1)});
-    context.backend.matmul(in.x, in.weight, {}, y, {});
+    context.backend.matmul().matmul(in.x, in.weight, {}, y, {});
     return {y};
   }
   In backward(const Saved& saved, const Out& dy, const Needs& needs) const {
@@ -64,7 +66,7 @@ struct OwnNegation {
   };
   Out forward(Context& context, Saved&, const In& in) const {
     const Tensor y = context.empty(in.x.shape());
-    context.backend.pointwise(formula_id<formulas::Neg>(), Scalars{}, {&in.x, 1}, y);
+    context.backend.elementwise().pointwise(formula_id<formulas::Neg>(), Scalars{}, {&in.x, 1}, y);
     return {y};
   }
   In backward(const Saved&, const Out& dy, const Needs&) const { return {neg(dy.y)}; }

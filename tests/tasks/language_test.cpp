@@ -7,6 +7,7 @@
 #include "autograd/ops/random.h"
 #include "core/backend.h"
 #include "core/error.h"
+#include "core/kernels/update.h"
 #include "core/random.h"
 #include "data/loader.h"
 #include "models/language_model.h"
@@ -224,8 +225,8 @@ TEST_CASE("a dropped word reads as zeros wherever it stands, the others as more"
   const std::vector<float> dropped = logits();
   const std::vector<float> original = table.to_vector<float>();
   for (Index word = 0; word < words; ++word)
-    backend_for({}).scale_and_limit(table.rows(word, 1),
-                                    static_cast<double>(factors[static_cast<std::size_t>(word)]), 1e30);
+    backend_for({}).update().scale_and_limit(
+        table.rows(word, 1), static_cast<double>(factors[static_cast<std::size_t>(word)]), 1e30);
   model.eval();  // no word is dropped
   CHECK(logits() == dropped);
   CHECK(table.to_vector<float>() != original);

@@ -3,6 +3,7 @@
 #include "config/task.h"
 #include "core/backend.h"
 #include "core/guard.h"
+#include "core/kernels/random.h"
 #include "core/random.h"
 #include "models/builder.h"
 #include "models/weights.h"
@@ -25,7 +26,7 @@ struct Setup {
     step = learners->front().step.get();
     const Index size = loaded.config.data.batch_size;
     const Tensor image = Tensor::empty(task->signatures().front().sample.inserted(0, size));
-    backend_for({}).random_normal({.seed = 3}, image, 0.0, 1.0);
+    backend_for({}).random().random_normal({.seed = 3}, image, 0.0, 1.0);
     std::vector<std::int64_t> labels;
     for (Index i = 0; i < size; ++i) labels.push_back(i % 10);
     batch = {{{"image", image}, {"label", Tensor::from(labels, {size})}}, size};

@@ -1,11 +1,20 @@
 // Sizes, load and store helpers and the vector u, shared by forward and backward of additive attention.
 #pragma once
 
-#include "core/attention.h"
 #include "core/cpu/kernels/softmax_rows.h"
 #include "core/kernels/attention.h"
+#include "core/kernels/attention_formulas.h"
+#include "core/op_options.h"
 
 namespace tandem::cpu::TANDEM_LEVEL {
+
+struct CpuAttention final : AttentionKernels {
+  void masked_softmax(const Tensor& x, const AttentionMask& mask, const Tensor& y) override;
+  void masked_softmax_backward(const Tensor& y, const Tensor& dy, const AttentionMask& mask,
+                               const Tensor& dx) override;
+  void additive_attention(const AdditiveForward& args) override;
+  void additive_attention_backward(const AdditiveBackward& args) override;
+};
 
 struct AdditiveSizes {
   Index queries, keys, rows, features, channels;  // Tq, Tk, N, A, C

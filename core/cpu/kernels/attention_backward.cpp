@@ -2,7 +2,6 @@
 // gradients by query, value gradients by key, and all gradients behind the tanh by row and block of features.
 // The third pass recomputes each tanh.
 #include "core/cpu/kernels/attention_additive.h"
-#include "core/cpu/kernels/cpu_backend.h"
 
 namespace tandem::cpu::TANDEM_LEVEL {
 
@@ -181,7 +180,7 @@ class Backward {
 
 }  // namespace
 
-void CpuBackend::additive_attention_backward(const AdditiveBackward& args) {
+void CpuAttention::additive_attention_backward(const AdditiveBackward& args) {
   visit_compute([&]<class C>(C) { Backward<C>(args).run(); }, args.in.query);
 }
 

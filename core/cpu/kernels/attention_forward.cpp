@@ -1,6 +1,5 @@
 // Additive attention, forward. Each query computes its scores, their softmax and the weighted sum.
 #include "core/cpu/kernels/attention_additive.h"
-#include "core/cpu/kernels/cpu_backend.h"
 
 namespace tandem::cpu::TANDEM_LEVEL {
 
@@ -64,7 +63,7 @@ class ForwardQuery {
 
 }  // namespace
 
-void CpuBackend::additive_attention(const AdditiveForward& args) {
+void CpuAttention::additive_attention(const AdditiveForward& args) {
   const AdditiveSizes sizes(args.in);
   visit_compute(
       [&]<class C>(C) {

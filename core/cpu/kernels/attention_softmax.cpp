@@ -1,4 +1,5 @@
 // Masked softmax over the keys of each query, with the row kernels of softmax_rows.h.
+#include "core/cpu/kernels/attention_additive.h"
 #include "core/cpu/kernels/cpu_backend.h"
 #include "core/cpu/kernels/softmax_rows.h"
 
@@ -61,15 +62,17 @@ void backward_rows(const Tensor& y, const Tensor& dy, const AttentionMask& mask,
 
 }  // namespace
 
-void CpuBackend::masked_softmax(const Tensor& x, const AttentionMask& mask, const Tensor& y) {
+void CpuAttention::masked_softmax(const Tensor& x, const AttentionMask& mask, const Tensor& y) {
   if (x.numel() == 0) return;
   visit_compute([&]<class C>(C) { forward_rows<C>(x, mask, y); }, x, y);
 }
 
-void CpuBackend::masked_softmax_backward(const Tensor& y, const Tensor& dy, const AttentionMask& mask,
-                                         const Tensor& dx) {
+void CpuAttention::masked_softmax_backward(const Tensor& y, const Tensor& dy, const AttentionMask& mask,
+                                           const Tensor& dx) {
   if (y.numel() == 0) return;
   visit_compute([&]<class C>(C) { backward_rows<C>(y, dy, mask, dx); }, y, dy, dx);
 }
+
+AttentionKernels& CpuBackend::attention() { return instance<CpuAttention>(); }
 
 }  // namespace tandem::cpu::TANDEM_LEVEL

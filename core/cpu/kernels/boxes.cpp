@@ -8,6 +8,7 @@
 #include "core/cpu/kernels/blocks.h"
 #include "core/cpu/kernels/cpu_backend.h"
 #include "core/error.h"
+#include "core/kernels/boxes_formulas.h"
 
 namespace tandem::cpu::TANDEM_LEVEL {
 
@@ -150,55 +151,59 @@ void mine(std::span<const float> loss, std::span<const std::int32_t> label, Inde
     chosen[boxes::anchor_of(ranks[static_cast<std::size_t>(i)])] = 1.0f;
 }
 
+struct CpuBox final : BoxKernels {
+  void match_boxes(const BoxMatch& args) override {
+    const AnchorCorners anchors(args.anchors);
+    const Index images = args.boxes.size(0), objects = args.boxes.size(1), count = anchors.count();
+    const Tensor overlaps = memory_of({images, objects, count});
+#pragma omp parallel for schedule(dynamic) if (images > 1)
+    for (Index n = 0; n < images; ++n) {
+      ImageMatch image(anchors, args.boxes.data<float>() + n * objects * kObject, objects, args.options,
+                       overlaps.data<float>() + n * objects * count);
+      image.match();
+      std::int32_t* const label = args.label.data<std::int32_t>() + n * count;
+      float* const code = args.code.data<float>() + n * count * 4;
+      std::fill_n(code, count * 4, 0.0f);
+      for (Index a = 0; a < count; ++a) {
+        const float* const object = image.object_of(a);
+        label[a] = object ? static_cast<std::int32_t>(object[4]) : 0;
+        if (object)
+          boxes::encode(object, args.anchors.data<float>() + 4 * a, args.options.variances.data(),
+                        code + 4 * a);
+      }
+      args.unmatched.data<std::int32_t>()[n] = image.unmatched();
+    }
+  }
+
+  void mine_negatives(const NegativeMining& args) override {
+    const Index images = args.label.size(0), anchors = args.label.size(1);
+    std::vector<Index> positives(static_cast<std::size_t>(images));
+    Index all = 0;
+#pragma omp parallel for schedule(dynamic) reduction(+ : all) if (images > 1)
+    for (Index n = 0; n < images; ++n) {
+      const auto own = static_cast<std::size_t>(n * anchors), size = static_cast<std::size_t>(anchors);
+      const std::span label(args.label.data<std::int32_t>() + own, size);
+      float* const chosen = args.class_weight.data<float>() + own;
+      const Index count = anchors - std::ranges::count(label, 0);
+      for (std::size_t a = 0; a < size; ++a) chosen[a] = label[a] != 0 ? 1.0f : 0.0f;
+      mine({args.loss.data<float>() + own, size}, label, boxes::negatives_of(args.options, count), chosen);
+      positives[static_cast<std::size_t>(n)] = count;
+      all += count;
+    }
+#pragma omp parallel for schedule(static) if (images * anchors >= kParallelElements)
+    for (Index n = 0; n < images; ++n) {
+      const float share = boxes::share_of(args.options, images, positives[static_cast<std::size_t>(n)], all);
+      for (Index i = n * anchors; i < (n + 1) * anchors; ++i) {
+        float& weight = args.class_weight.data<float>()[i];
+        weight *= share;
+        args.box_weight.data<float>()[i] = args.label.data<std::int32_t>()[i] != 0 ? weight : 0.0f;
+      }
+    }
+  }
+};
+
 }  // namespace
 
-void CpuBackend::match_boxes(const BoxMatch& args) {
-  const AnchorCorners anchors(args.anchors);
-  const Index images = args.boxes.size(0), objects = args.boxes.size(1), count = anchors.count();
-  const Tensor overlaps = memory_of({images, objects, count});
-#pragma omp parallel for schedule(dynamic) if (images > 1)
-  for (Index n = 0; n < images; ++n) {
-    ImageMatch image(anchors, args.boxes.data<float>() + n * objects * kObject, objects, args.options,
-                     overlaps.data<float>() + n * objects * count);
-    image.match();
-    std::int32_t* const label = args.label.data<std::int32_t>() + n * count;
-    float* const code = args.code.data<float>() + n * count * 4;
-    std::fill_n(code, count * 4, 0.0f);
-    for (Index a = 0; a < count; ++a) {
-      const float* const object = image.object_of(a);
-      label[a] = object ? static_cast<std::int32_t>(object[4]) : 0;
-      if (object)
-        boxes::encode(object, args.anchors.data<float>() + 4 * a, args.options.variances.data(),
-                      code + 4 * a);
-    }
-    args.unmatched.data<std::int32_t>()[n] = image.unmatched();
-  }
-}
-
-void CpuBackend::mine_negatives(const NegativeMining& args) {
-  const Index images = args.label.size(0), anchors = args.label.size(1);
-  std::vector<Index> positives(static_cast<std::size_t>(images));
-  Index all = 0;
-#pragma omp parallel for schedule(dynamic) reduction(+ : all) if (images > 1)
-  for (Index n = 0; n < images; ++n) {
-    const auto own = static_cast<std::size_t>(n * anchors), size = static_cast<std::size_t>(anchors);
-    const std::span label(args.label.data<std::int32_t>() + own, size);
-    float* const chosen = args.class_weight.data<float>() + own;
-    const Index count = anchors - std::ranges::count(label, 0);
-    for (std::size_t a = 0; a < size; ++a) chosen[a] = label[a] != 0 ? 1.0f : 0.0f;
-    mine({args.loss.data<float>() + own, size}, label, boxes::negatives_of(args.options, count), chosen);
-    positives[static_cast<std::size_t>(n)] = count;
-    all += count;
-  }
-#pragma omp parallel for schedule(static) if (images * anchors >= kParallelElements)
-  for (Index n = 0; n < images; ++n) {
-    const float share = boxes::share_of(args.options, images, positives[static_cast<std::size_t>(n)], all);
-    for (Index i = n * anchors; i < (n + 1) * anchors; ++i) {
-      float& weight = args.class_weight.data<float>()[i];
-      weight *= share;
-      args.box_weight.data<float>()[i] = args.label.data<std::int32_t>()[i] != 0 ? weight : 0.0f;
-    }
-  }
-}
+BoxKernels& CpuBackend::boxes() { return instance<CpuBox>(); }
 
 }  // namespace tandem::cpu::TANDEM_LEVEL

@@ -10,6 +10,9 @@
 #include "core/cpu/kernels/shares.h"
 #include "core/cpu/packed_weights.h"
 #include "core/kernel_cache.h"
+#include "core/kernels/conv.h"
+#include "core/kernels/matmul.h"
+#include "core/kernels/shape.h"
 
 namespace tandem::cpu::TANDEM_LEVEL {
 
@@ -132,7 +135,7 @@ Tensor places_hit(const Convolution& p, const Tensor& x) {
   StridedView from;
   from.strides = {p.height * p.width * p.channels, p.options.stride[0] * p.width * p.channels,
                   p.options.stride[1] * p.channels, 1};
-  backend().strided_copy(x, from, y, {0, y.shape().strides()}, y.shape(), false);
+  backend().shape().strided_copy(x, from, y, {0, y.shape().strides()}, y.shape(), false);
   return pixels_of(y);
 }
 
@@ -146,108 +149,116 @@ PackedWeights filter_for(const Plan& plan, const Tensor& filter) {
 // f16 (3 to 26 MB) 1.05 (0.98 to 1.06). The threshold is a constant so that results agree across machines.
 constexpr std::size_t kLargeOutput = std::size_t{4} << 20;
 
+struct CpuConv final : ConvKernels {
+  void conv2d(const Tensor& x, const Tensor& filter, const Tensor& bias, const Tensor& y,
+              const Conv2dOptions& options) override {
+    if (y.numel() == 0) return;
+    Convolution p = problem_of(x, filter, y, options);
+    p.bias = bias.defined();
+    const bool wide_bias = p.bias && bias.dtype() == DType::f64;
+    const Plan& plan =
+        traced(plan_of(Pass::forward, p, {wide_bias ? DType::f64 : x.dtype(), filter.dtype(), y.dtype()}));
+    const DType operands = plan.problem.dtype;
+    const Tensor source = as(x, operands), weights = as(filter, operands),
+                 offset = as(bias, wide_of(operands));
+    const Tensor out = target(y, plan, true);
+    switch (plan.algorithm) {
+      case ConvAlgorithm::generic:
+        generic_conv2d(plan.problem, source, weights, offset, out);
+        break;
+      case ConvAlgorithm::direct:
+      case ConvAlgorithm::winograd:
+      case ConvAlgorithm::depthwise:
+        plan.own->run(source, weights, offset, out, false);
+        break;
+      case ConvAlgorithm::library:
+        if (p.bias) {
+          plan.library->run({source.raw(), filter_for(plan, weights).raw(), offset.raw(), out.raw()});
+        } else {
+          plan.library->run({source.raw(), filter_for(plan, weights).raw(), out.raw()});
+        }
+        break;
+      case ConvAlgorithm::product:
+        backend().matmul().matmul(places_of(p, source), rows_of(weights), offset, pixels_of(out),
+                                  {.transpose_b = true});
+        break;
+    }
+    if (!out.is_same(y)) backend().cast(out, y, false);
+  }
+
+  Tensor conv2d_with_sums(const Tensor& x, const Tensor& filter, const Tensor& y,
+                          const Conv2dOptions& options) override {
+    if (y.bytes() < kLargeOutput) return {};
+    const Plan& plan =
+        plan_of(Pass::forward, problem_of(x, filter, y, options), {x.dtype(), filter.dtype(), y.dtype()});
+    if (!plan.own || plan.algorithm == ConvAlgorithm::depthwise || plan.problem.result != y.dtype())
+      return {};
+    ChannelMoments moments(y.size(3), static_cast<int>(shares_of(threads())));
+    traced(plan).own->run(as(x, plan.problem.dtype), as(filter, plan.problem.dtype), {}, y, false, &moments);
+    return moments.sums();
+  }
+
+  void conv2d_input_gradient(const Tensor& dy, const Tensor& filter, const Tensor& dx,
+                             const Conv2dOptions& options, bool accumulate) override {
+    if (dx.numel() == 0) return;
+    const Convolution p = problem_of(dx, filter, dy, options);
+    const Plan& plan =
+        traced(plan_of(Pass::input_gradient, p, {dy.dtype(), filter.dtype(), dx.dtype()}, accumulate));
+    const Tensor source = as(dy, plan.problem.dtype), weights = as(filter, plan.problem.dtype);
+    const bool product = plan.algorithm == ConvAlgorithm::product;
+    const Tensor out = target(dx, plan, !accumulate || plan.own || product);
+    if (product) {
+      backend().matmul().matmul(pixels_of(source), rows_of(weights), {}, places_of(p, out),
+                                {.accumulate = accumulate && out.is_same(dx)});
+    } else if (plan.own) {
+      plan.own->run(source, weights, {}, out, accumulate && out.is_same(dx));
+    } else if (plan.algorithm == ConvAlgorithm::generic) {
+      generic_input_gradient(plan.problem, source, weights, out);
+    } else {
+      plan.library->run({source.raw(), filter_for(plan, weights).raw(), out.raw()});
+    }
+    if (!out.is_same(dx)) backend().cast(out, dx, accumulate);
+  }
+
+  void conv2d_filter_gradient(const Tensor& x, const Tensor& dy, const Tensor& dfilter,
+                              const Conv2dOptions& options, bool accumulate) override {
+    if (dfilter.numel() == 0) return;
+    const Convolution p = problem_of(x, dfilter, dy, options);
+    const Plan& plan = traced(plan_of(Pass::filter_gradient, p, {x.dtype(), dy.dtype(), dfilter.dtype()}));
+    const Tensor source = as(x, plan.problem.dtype), gradient = as(dy, plan.problem.dtype);
+    const bool generic = plan.algorithm == ConvAlgorithm::generic;
+    const Tensor out = target(dfilter, plan, !(generic && accumulate));
+    const bool add = accumulate && out.is_same(dfilter);
+    switch (plan.algorithm) {
+      case ConvAlgorithm::generic:
+        generic_filter_gradient(plan.problem, source, gradient, out);
+        break;
+      case ConvAlgorithm::product:
+        backend().matmul().matmul(pixels_of(gradient), places_hit(p, source), {}, rows_of(out),
+                                  {.transpose_a = true, .accumulate = add});
+        break;
+      case ConvAlgorithm::direct:
+      case ConvAlgorithm::winograd:
+      case ConvAlgorithm::depthwise:
+        plan.own->run(source, gradient, {}, out, add);
+        break;
+      case ConvAlgorithm::library:
+        if (plan.wanted == plan.plain && !add) {
+          plan.library->run({source.raw(), gradient.raw(), out.raw()});
+        } else {
+          const Tensor other =
+              workspace({static_cast<Index>(plan.wanted->bytes / sizeof(float))}, DType::f32);
+          plan.library->run({source.raw(), gradient.raw(), other.raw()});
+          (add ? plan.add : plan.store)->run({other.raw(), out.raw()});
+        }
+        break;
+    }
+    if (!out.is_same(dfilter)) backend().cast(out, dfilter, accumulate);
+  }
+};
+
 }  // namespace
 
-void CpuBackend::conv2d(const Tensor& x, const Tensor& filter, const Tensor& bias, const Tensor& y,
-                        const Conv2dOptions& options) {
-  if (y.numel() == 0) return;
-  Convolution p = problem_of(x, filter, y, options);
-  p.bias = bias.defined();
-  const bool wide_bias = p.bias && bias.dtype() == DType::f64;
-  const Plan& plan =
-      traced(plan_of(Pass::forward, p, {wide_bias ? DType::f64 : x.dtype(), filter.dtype(), y.dtype()}));
-  const DType operands = plan.problem.dtype;
-  const Tensor source = as(x, operands), weights = as(filter, operands), offset = as(bias, wide_of(operands));
-  const Tensor out = target(y, plan, true);
-  switch (plan.algorithm) {
-    case ConvAlgorithm::generic:
-      generic_conv2d(plan.problem, source, weights, offset, out);
-      break;
-    case ConvAlgorithm::direct:
-    case ConvAlgorithm::winograd:
-    case ConvAlgorithm::depthwise:
-      plan.own->run(source, weights, offset, out, false);
-      break;
-    case ConvAlgorithm::library:
-      if (p.bias) {
-        plan.library->run({source.raw(), filter_for(plan, weights).raw(), offset.raw(), out.raw()});
-      } else {
-        plan.library->run({source.raw(), filter_for(plan, weights).raw(), out.raw()});
-      }
-      break;
-    case ConvAlgorithm::product:
-      matmul(places_of(p, source), rows_of(weights), offset, pixels_of(out), {.transpose_b = true});
-      break;
-  }
-  if (!out.is_same(y)) cast(out, y, false);
-}
-
-Tensor CpuBackend::conv2d_with_sums(const Tensor& x, const Tensor& filter, const Tensor& y,
-                                    const Conv2dOptions& options) {
-  if (y.bytes() < kLargeOutput) return {};
-  const Plan& plan =
-      plan_of(Pass::forward, problem_of(x, filter, y, options), {x.dtype(), filter.dtype(), y.dtype()});
-  if (!plan.own || plan.algorithm == ConvAlgorithm::depthwise || plan.problem.result != y.dtype()) return {};
-  ChannelMoments moments(y.size(3), static_cast<int>(shares_of(threads())));
-  traced(plan).own->run(as(x, plan.problem.dtype), as(filter, plan.problem.dtype), {}, y, false, &moments);
-  return moments.sums();
-}
-
-void CpuBackend::conv2d_input_gradient(const Tensor& dy, const Tensor& filter, const Tensor& dx,
-                                       const Conv2dOptions& options, bool accumulate) {
-  if (dx.numel() == 0) return;
-  const Convolution p = problem_of(dx, filter, dy, options);
-  const Plan& plan =
-      traced(plan_of(Pass::input_gradient, p, {dy.dtype(), filter.dtype(), dx.dtype()}, accumulate));
-  const Tensor source = as(dy, plan.problem.dtype), weights = as(filter, plan.problem.dtype);
-  const bool product = plan.algorithm == ConvAlgorithm::product;
-  const Tensor out = target(dx, plan, !accumulate || plan.own || product);
-  if (product) {
-    matmul(pixels_of(source), rows_of(weights), {}, places_of(p, out),
-           {.accumulate = accumulate && out.is_same(dx)});
-  } else if (plan.own) {
-    plan.own->run(source, weights, {}, out, accumulate && out.is_same(dx));
-  } else if (plan.algorithm == ConvAlgorithm::generic) {
-    generic_input_gradient(plan.problem, source, weights, out);
-  } else {
-    plan.library->run({source.raw(), filter_for(plan, weights).raw(), out.raw()});
-  }
-  if (!out.is_same(dx)) cast(out, dx, accumulate);
-}
-
-void CpuBackend::conv2d_filter_gradient(const Tensor& x, const Tensor& dy, const Tensor& dfilter,
-                                        const Conv2dOptions& options, bool accumulate) {
-  if (dfilter.numel() == 0) return;
-  const Convolution p = problem_of(x, dfilter, dy, options);
-  const Plan& plan = traced(plan_of(Pass::filter_gradient, p, {x.dtype(), dy.dtype(), dfilter.dtype()}));
-  const Tensor source = as(x, plan.problem.dtype), gradient = as(dy, plan.problem.dtype);
-  const bool generic = plan.algorithm == ConvAlgorithm::generic;
-  const Tensor out = target(dfilter, plan, !(generic && accumulate));
-  const bool add = accumulate && out.is_same(dfilter);
-  switch (plan.algorithm) {
-    case ConvAlgorithm::generic:
-      generic_filter_gradient(plan.problem, source, gradient, out);
-      break;
-    case ConvAlgorithm::product:
-      matmul(pixels_of(gradient), places_hit(p, source), {}, rows_of(out),
-             {.transpose_a = true, .accumulate = add});
-      break;
-    case ConvAlgorithm::direct:
-    case ConvAlgorithm::winograd:
-    case ConvAlgorithm::depthwise:
-      plan.own->run(source, gradient, {}, out, add);
-      break;
-    case ConvAlgorithm::library:
-      if (plan.wanted == plan.plain && !add) {
-        plan.library->run({source.raw(), gradient.raw(), out.raw()});
-      } else {
-        const Tensor other = workspace({static_cast<Index>(plan.wanted->bytes / sizeof(float))}, DType::f32);
-        plan.library->run({source.raw(), gradient.raw(), other.raw()});
-        (add ? plan.add : plan.store)->run({other.raw(), out.raw()});
-      }
-      break;
-  }
-  if (!out.is_same(dfilter)) cast(out, dfilter, accumulate);
-}
+ConvKernels& CpuBackend::conv() { return instance<CpuConv>(); }
 
 }  // namespace tandem::cpu::TANDEM_LEVEL

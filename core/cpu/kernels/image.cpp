@@ -7,6 +7,7 @@
 
 #include "core/cpu/kernels/blocks.h"
 #include "core/cpu/kernels/cpu_backend.h"
+#include "core/kernels/image_formulas.h"
 
 namespace tandem::cpu::TANDEM_LEVEL {
 
@@ -78,17 +79,21 @@ void render_rows(const std::uint8_t* records, const ImageWindow* windows, const 
   }
 }
 
+struct CpuImage final : ImageKernels {
+  void render_images(const Tensor& records, const Tensor& windows, const ImageAffine& affine,
+                     const Tensor& y) override {
+    if (y.numel() == 0) return;
+    const Geometry g{records.size(1), records.size(2), y.size(1), y.size(2), y.size(3)};
+    const RowAffine row_affine(affine, g);
+    visit_floating(y.dtype(), [&]<class T>(TypeTag<T>) {
+      render_rows(records.data<std::uint8_t>(), static_cast<const ImageWindow*>(windows.raw()), row_affine, g,
+                  y.size(0) * g.out_height, y.data<T>());
+    });
+  }
+};
+
 }  // namespace
 
-void CpuBackend::render_images(const Tensor& records, const Tensor& windows, const ImageAffine& affine,
-                               const Tensor& y) {
-  if (y.numel() == 0) return;
-  const Geometry g{records.size(1), records.size(2), y.size(1), y.size(2), y.size(3)};
-  const RowAffine row_affine(affine, g);
-  visit_floating(y.dtype(), [&]<class T>(TypeTag<T>) {
-    render_rows(records.data<std::uint8_t>(), static_cast<const ImageWindow*>(windows.raw()), row_affine, g,
-                y.size(0) * g.out_height, y.data<T>());
-  });
-}
+ImageKernels& CpuBackend::image() { return instance<CpuImage>(); }
 
 }  // namespace tandem::cpu::TANDEM_LEVEL

@@ -2,6 +2,8 @@
 //
 // A tensor is viewed as [outer, extent of the axis, inner]. Sums over repeated indices run in the order of
 // the indices for any number of threads: threads divide targets, never the sum of one target.
+#include "core/cpu/kernels/index.h"
+
 #include <omp.h>
 
 #include <algorithm>
@@ -234,7 +236,7 @@ void visit_summed(const char* op, DType src, DType y, Visitor&& visit) {
 
 }  // namespace
 
-void CpuBackend::gather(const Tensor& x, const Tensor& index, int axis, const Tensor& y) {
+void CpuIndex::gather(const Tensor& x, const Tensor& index, int axis, const Tensor& y) {
   if (index.numel() == 0) return;
   const Lines lines(index.shape(), x.shape(), axis);
   with_indices("gather", index, x.shape()[axis], [&](const auto* indices) {
@@ -255,7 +257,7 @@ void CpuBackend::gather(const Tensor& x, const Tensor& index, int axis, const Te
   });
 }
 
-void CpuBackend::scatter_add(const Tensor& src, const Tensor& index, int axis, const Tensor& y) {
+void CpuIndex::scatter_add(const Tensor& src, const Tensor& index, int axis, const Tensor& y) {
   if (index.numel() == 0) return;
   const Lines lines(index.shape(), y.shape(), axis);
   with_indices("scatter_add", index, y.shape()[axis], [&](const auto* indices) {
@@ -265,8 +267,7 @@ void CpuBackend::scatter_add(const Tensor& src, const Tensor& index, int axis, c
   });
 }
 
-void CpuBackend::index_select(const Tensor& x, const Tensor& index, int axis, const Tensor& y,
-                              const char* op) {
+void CpuIndex::index_select(const Tensor& x, const Tensor& index, int axis, const Tensor& y, const char* op) {
   if (index.numel() == 0) return;
   const Slices s(x.shape(), axis, index.numel());
   with_indices(op, index, s.extent, [&](const auto* indices) {
@@ -284,8 +285,8 @@ void CpuBackend::index_select(const Tensor& x, const Tensor& index, int axis, co
   });
 }
 
-void CpuBackend::index_add(const Tensor& src, const Tensor& index, int axis, const Tensor& y,
-                           std::optional<Index> skip) {
+void CpuIndex::index_add(const Tensor& src, const Tensor& index, int axis, const Tensor& y,
+                         std::optional<Index> skip) {
   if (index.numel() == 0) return;
   const Slices s(y.shape(), axis, index.numel());
   with_indices("index_add", index, s.extent, [&](const auto* indices) {
@@ -295,7 +296,7 @@ void CpuBackend::index_add(const Tensor& src, const Tensor& index, int axis, con
   });
 }
 
-void CpuBackend::mark_rows(const Tensor& index, const Tensor& marks, std::optional<Index> skip) {
+void CpuIndex::mark_rows(const Tensor& index, const Tensor& marks, std::optional<Index> skip) {
   if (index.numel() == 0) return;
   with_indices("mark_rows", index, marks.numel(), [&](const auto* indices) {
     auto* const marked = marks.data<std::uint8_t>();
@@ -305,7 +306,7 @@ void CpuBackend::mark_rows(const Tensor& index, const Tensor& marks, std::option
   });
 }
 
-void CpuBackend::clear_rows(const Tensor& x, const Tensor& marks) {
+void CpuIndex::clear_rows(const Tensor& x, const Tensor& marks) {
   ensure(x.rank() == 2 && x.size(0) == marks.numel(), "clear_rows", "marks {} do not match the rows of {}",
          to_string(marks), to_string(x));
   const Index rows = x.size(0), columns = x.size(1);
@@ -319,8 +320,8 @@ void CpuBackend::clear_rows(const Tensor& x, const Tensor& marks) {
   }
 }
 
-void CpuBackend::one_hot(const Tensor& index, const Tensor& y) {
-  fill(y, 0.0);
+void CpuIndex::one_hot(const Tensor& index, const Tensor& y) {
+  backend().fill(y, 0.0);
   if (index.numel() == 0) return;
   const Index classes = y.shape()[y.rank() - 1];
   with_indices("one_hot", index, classes, [&](const auto* indices) {
@@ -331,5 +332,7 @@ void CpuBackend::one_hot(const Tensor& index, const Tensor& y) {
     });
   });
 }
+
+IndexKernels& CpuBackend::index() { return instance<CpuIndex>(); }
 
 }  // namespace tandem::cpu::TANDEM_LEVEL

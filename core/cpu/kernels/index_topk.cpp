@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/cpu/kernels/blocks.h"
-#include "core/cpu/kernels/cpu_backend.h"
+#include "core/cpu/kernels/index.h"
 
 namespace tandem::cpu::TANDEM_LEVEL {
 
@@ -112,8 +112,8 @@ void select(const Tensor& x, Index k, int axis, bool largest, V* values, Index* 
 
 }  // namespace
 
-void CpuBackend::topk(const Tensor& x, Index k, int axis, bool largest, const Tensor& values,
-                      const Tensor& indices) {
+void CpuIndex::topk(const Tensor& x, Index k, int axis, bool largest, const Tensor& values,
+                    const Tensor& indices) {
   if (values.numel() == 0) return;
   visit_dtype(x.dtype(), [&]<class T>(TypeTag<T>) {
     if (values.dtype() == x.dtype()) {

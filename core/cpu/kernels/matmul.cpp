@@ -1,5 +1,7 @@
 // Matrix products. f32 and bf16 use oneDNN, f64 and small products Eigen. Other dtypes are widened and
 // rounded once.
+#include "core/kernels/matmul.h"
+
 #include <algorithm>
 
 #include "core/cpu/cpu_features.h"
@@ -29,7 +31,7 @@ Tensor as(const Tensor& tensor, DType dtype) {
 // Products with fewer multiplications use Eigen; a call of oneDNN costs about as much.
 constexpr Index kSmallProduct = 32 * 32 * 32;
 
-Matmul problem_of(const Tensor& a, const Tensor& b, const Tensor& c, const Backend::MatmulOptions& options) {
+Matmul problem_of(const Tensor& a, const Tensor& b, const Tensor& c, const MatmulOptions& options) {
   const int ra = a.rank(), rb = b.rank(), rc = c.rank();
   Matmul p{};
   p.transpose_a = options.transpose_a;
@@ -81,37 +83,41 @@ const Primitive& plan_of(const Matmul& p) {
       [&] { return onednn::matmul(p); });
 }
 
+struct CpuMatmul final : MatmulKernels {
+  void matmul(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& c,
+              const MatmulOptions& options) override {
+    if (c.numel() == 0) return;
+    Matmul p = problem_of(a, b, c, options);
+    p.bias = bias.defined();
+    const bool f64 =
+        a.dtype() == DType::f64 || b.dtype() == DType::f64 || (p.bias && bias.dtype() == DType::f64);
+    const bool small = p.batch * p.m * p.n * p.k <= kSmallProduct;
+    const bool bf16 =
+        !f64 && !small && a.dtype() == DType::bf16 && b.dtype() == DType::bf16 && onednn::multiplies_bf16();
+    const DType wide = f64 ? DType::f64 : DType::f32;
+    p.dtype = bf16 ? DType::bf16 : wide;
+    // 16-bit accumulation sums in f32 and rounds once. oneDNN would round the product first.
+    p.result = bf16 && c.dtype() == DType::bf16 && !p.accumulate ? DType::bf16 : wide;
+    const bool direct = c.dtype() == p.result;
+    const bool add_later = !direct && p.accumulate;
+    if (add_later) p.accumulate = false;
+    const Tensor out = direct ? c : workspace(c.shape(), p.result);
+    const Tensor left = as(a, p.dtype), right = as(b, p.dtype), offset = as(bias, wide);
+    if (f64) {
+      with_eigen<double>(p, left, right, offset, out);
+    } else if (small || p.k == 0) {
+      with_eigen<float>(p, left, right, offset, out);
+    } else if (p.bias) {
+      plan_of(p).run({left.raw(), right.raw(), offset.raw(), out.raw()});
+    } else {
+      plan_of(p).run({left.raw(), right.raw(), out.raw()});
+    }
+    if (!direct) backend().cast(out, c, add_later);
+  }
+};
+
 }  // namespace
 
-void CpuBackend::matmul(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& c,
-                        const MatmulOptions& options) {
-  if (c.numel() == 0) return;
-  Matmul p = problem_of(a, b, c, options);
-  p.bias = bias.defined();
-  const bool f64 =
-      a.dtype() == DType::f64 || b.dtype() == DType::f64 || (p.bias && bias.dtype() == DType::f64);
-  const bool small = p.batch * p.m * p.n * p.k <= kSmallProduct;
-  const bool bf16 =
-      !f64 && !small && a.dtype() == DType::bf16 && b.dtype() == DType::bf16 && onednn::multiplies_bf16();
-  const DType wide = f64 ? DType::f64 : DType::f32;
-  p.dtype = bf16 ? DType::bf16 : wide;
-  // 16-bit accumulation sums in f32 and rounds once. oneDNN would round the product first.
-  p.result = bf16 && c.dtype() == DType::bf16 && !p.accumulate ? DType::bf16 : wide;
-  const bool direct = c.dtype() == p.result;
-  const bool add_later = !direct && p.accumulate;
-  if (add_later) p.accumulate = false;
-  const Tensor out = direct ? c : workspace(c.shape(), p.result);
-  const Tensor left = as(a, p.dtype), right = as(b, p.dtype), offset = as(bias, wide);
-  if (f64) {
-    with_eigen<double>(p, left, right, offset, out);
-  } else if (small || p.k == 0) {
-    with_eigen<float>(p, left, right, offset, out);
-  } else if (p.bias) {
-    plan_of(p).run({left.raw(), right.raw(), offset.raw(), out.raw()});
-  } else {
-    plan_of(p).run({left.raw(), right.raw(), out.raw()});
-  }
-  if (!direct) cast(out, c, add_later);
-}
+MatmulKernels& CpuBackend::matmul() { return instance<CpuMatmul>(); }
 
 }  // namespace tandem::cpu::TANDEM_LEVEL

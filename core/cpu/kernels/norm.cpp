@@ -398,23 +398,23 @@ NormPeriod period_of(const Tensor& x) {
 
 }  // namespace
 
-void CpuBackend::batch_norm_train(const BatchNormForward& args) {
+void CpuNorm::batch_norm_train(const BatchNormForward& args) {
   if (args.x.numel() == 0) return;
   const NormPeriod p = period_of(args.x);
   with_kernels({&args.x, &args.residual, &args.y}, p, [&]<class Kernels>() { train<Kernels>(args, p); });
 }
 
-void CpuBackend::batch_norm_infer(const BatchNormForward& args) {
+void CpuNorm::batch_norm_infer(const BatchNormForward& args) {
   if (args.x.numel() == 0) return;
   const NormPeriod p = period_of(args.x);
   with_kernels({&args.x, &args.residual, &args.y}, p, [&]<class Kernels>() { infer<Kernels>(args, p); });
 }
 
-void CpuBackend::batch_norm_backward(const BatchNormBackward& args) {
+void CpuNorm::batch_norm_backward(const BatchNormBackward& args) {
   if (args.x.numel() == 0) {
     for (const auto& [target, accumulate] :
          {std::pair{args.dgamma, args.accumulate_dgamma}, {args.dbeta, args.accumulate_dbeta}}) {
-      if (target.defined() && !accumulate) fill(target, 0.0);
+      if (target.defined() && !accumulate) backend().fill(target, 0.0);
     }
     return;
   }
@@ -422,5 +422,7 @@ void CpuBackend::batch_norm_backward(const BatchNormBackward& args) {
   with_kernels({&args.x, &args.dy, &args.dx, &args.dresidual}, p,
                [&]<class Kernels>() { backward<Kernels>(args, p); });
 }
+
+NormKernels& CpuBackend::norm() { return instance<CpuNorm>(); }
 
 }  // namespace tandem::cpu::TANDEM_LEVEL

@@ -7,6 +7,7 @@
 #include "core/cpu/cpu_features.h"
 #include "core/cpu/kernels/blocks.h"
 #include "core/cpu/kernels/cpu_backend.h"
+#include "core/cpu/kernels/norm_kernels.h"
 #include "core/error.h"
 
 namespace tandem::cpu::TANDEM_LEVEL {
@@ -382,38 +383,38 @@ bool in_f64(std::initializer_list<const Tensor*> tensors) {
 
 }  // namespace
 
-void CpuBackend::layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
-                            const Tensor& y, const Tensor& mean, const Tensor& rstd) {
+void CpuNorm::layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
+                         const Tensor& y, const Tensor& mean, const Tensor& rstd) {
   if (x.numel() == 0) return;
   in_f64({&x, &y}) ? layer_norm_forward<double>(x, gamma, beta, eps, y, mean, rstd)
                    : layer_norm_forward<float>(x, gamma, beta, eps, y, mean, rstd);
 }
 
-void CpuBackend::layer_norm_backward(const Tensor& x, const Tensor& gamma, const Tensor& mean,
-                                     const Tensor& rstd, const Tensor& dy, const Tensor& dx,
-                                     const Tensor& dgamma, const Tensor& dbeta) {
+void CpuNorm::layer_norm_backward(const Tensor& x, const Tensor& gamma, const Tensor& mean,
+                                  const Tensor& rstd, const Tensor& dy, const Tensor& dx,
+                                  const Tensor& dgamma, const Tensor& dbeta) {
   if (x.numel() == 0) {
-    if (dgamma.defined()) fill(dgamma, 0.0);
-    if (dbeta.defined()) fill(dbeta, 0.0);
+    if (dgamma.defined()) backend().fill(dgamma, 0.0);
+    if (dbeta.defined()) backend().fill(dbeta, 0.0);
     return;
   }
   in_f64({&x, &dy}) ? layer_norm_gradients<double>(x, gamma, mean, rstd, dy, dx, dgamma, dbeta)
                     : layer_norm_gradients<float>(x, gamma, mean, rstd, dy, dx, dgamma, dbeta);
 }
 
-void CpuBackend::group_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, Index groups,
-                            double eps, const Tensor& y, const Tensor& mean, const Tensor& rstd) {
+void CpuNorm::group_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, Index groups, double eps,
+                         const Tensor& y, const Tensor& mean, const Tensor& rstd) {
   if (x.numel() == 0) return;
   in_f64({&x, &y}) ? group_norm_forward<double>(x, gamma, beta, groups, eps, y, mean, rstd)
                    : group_norm_forward<float>(x, gamma, beta, groups, eps, y, mean, rstd);
 }
 
-void CpuBackend::group_norm_backward(const Tensor& x, const Tensor& gamma, const Tensor& mean,
-                                     const Tensor& rstd, Index groups, const Tensor& dy, const Tensor& dx,
-                                     const Tensor& dgamma, const Tensor& dbeta) {
+void CpuNorm::group_norm_backward(const Tensor& x, const Tensor& gamma, const Tensor& mean,
+                                  const Tensor& rstd, Index groups, const Tensor& dy, const Tensor& dx,
+                                  const Tensor& dgamma, const Tensor& dbeta) {
   if (x.numel() == 0) {
-    if (dgamma.defined()) fill(dgamma, 0.0);
-    if (dbeta.defined()) fill(dbeta, 0.0);
+    if (dgamma.defined()) backend().fill(dgamma, 0.0);
+    if (dbeta.defined()) backend().fill(dbeta, 0.0);
     return;
   }
   in_f64({&x, &dy}) ? group_norm_gradients<double>(x, gamma, mean, rstd, groups, dy, dx, dgamma, dbeta)

@@ -1,6 +1,8 @@
 // Pooling on channels-last images, vectorised over channels; one thread computes an output row. Sums are f32,
 // or f64 for f64. Gradients are gathered: each input element sums over the windows that cover it, in a fixed
 // order, so threads need neither synchronisation nor a cleared output.
+#include "core/kernels/pool.h"
+
 #include <algorithm>
 #include <limits>
 #include <type_traits>
@@ -370,70 +372,74 @@ void visit_two(const Tensor& a, const Tensor& b, Visit&& visit) {
   });
 }
 
+struct CpuPool final : PoolKernels {
+  void max_pool2d(const Tensor& x, const Tensor& y, const Tensor& where,
+                  const Pool2dOptions& options) override {
+    if (y.numel() == 0) return;
+    ensure(x.dtype() == y.dtype(), "max_pool2d", "input {} and output {} differ in dtype", to_string(x),
+           to_string(y));
+    const Geometry g = geometry_of(x, y);
+    visit_floating(x.dtype(), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      if constexpr (has_vectors_v<T>) {
+        if (where.dtype() == DType::u8 && g.channels % kLanes == 0)
+          return max_forward_vectors(g, options, x.data<T>(), y.data<T>(), where.data<std::uint8_t>());
+      }
+      visit_where(where,
+                  [&](auto* positions) { max_forward(g, options, x.data<T>(), y.data<T>(), positions); });
+    });
+  }
+
+  void max_pool2d_backward(const Tensor& dy, const Tensor& where, const Tensor& dx,
+                           const Pool2dOptions& options) override {
+    if (dx.numel() == 0) return;
+    const Geometry g = geometry_of(dx, dy);
+    visit_two(dx, dy, [&](auto* to, auto* from) {
+      if constexpr (has_vectors_v<std::remove_reference_t<decltype(*to)>> &&
+                    has_vectors_v<std::remove_reference_t<decltype(*from)>>) {
+        if (where.dtype() == DType::u8 && g.channels % kLanes == 0)
+          return max_backward_vectors(g, options, from, where.data<std::uint8_t>(), to);
+      }
+      visit_where(where, [&](auto* positions) { max_backward(g, options, from, positions, to); });
+    });
+  }
+
+  void max_pool2d_select(const Tensor& x, const Tensor& where, const Tensor& y,
+                         const Pool2dOptions& options) override {
+    if (y.numel() == 0) return;
+    const Geometry g = geometry_of(x, y);
+    visit_two(x, y, [&](auto* from, auto* to) {
+      visit_where(where, [&](auto* positions) { max_select(g, options, from, positions, to); });
+    });
+  }
+
+  void avg_pool2d(const Tensor& x, const Tensor& y, const Pool2dOptions& options) override {
+    if (y.numel() == 0) return;
+    const Geometry g = geometry_of(x, y);
+    visit_two(x, y, [&](auto* from, auto* to) { average_forward(g, FixedWindows{g, options}, from, to); });
+  }
+
+  void avg_pool2d_backward(const Tensor& dy, const Tensor& dx, const Pool2dOptions& options) override {
+    if (dx.numel() == 0) return;
+    const Geometry g = geometry_of(dx, dy);
+    visit_two(dx, dy, [&](auto* to, auto* from) { average_backward(g, FixedWindows{g, options}, from, to); });
+  }
+
+  void adaptive_avg_pool2d(const Tensor& x, const Tensor& y) override {
+    if (y.numel() == 0) return;
+    const Geometry g = geometry_of(x, y);
+    visit_two(x, y, [&](auto* from, auto* to) { average_forward(g, AdaptiveWindows{g}, from, to); });
+  }
+
+  void adaptive_avg_pool2d_backward(const Tensor& dy, const Tensor& dx) override {
+    if (dx.numel() == 0) return;
+    const Geometry g = geometry_of(dx, dy);
+    visit_two(dx, dy, [&](auto* to, auto* from) { average_backward(g, AdaptiveWindows{g}, from, to); });
+  }
+};
+
 }  // namespace
 
-void CpuBackend::max_pool2d(const Tensor& x, const Tensor& y, const Tensor& where,
-                            const Pool2dOptions& options) {
-  if (y.numel() == 0) return;
-  ensure(x.dtype() == y.dtype(), "max_pool2d", "input {} and output {} differ in dtype", to_string(x),
-         to_string(y));
-  const Geometry g = geometry_of(x, y);
-  visit_floating(x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    if constexpr (has_vectors_v<T>) {
-      if (where.dtype() == DType::u8 && g.channels % kLanes == 0)
-        return max_forward_vectors(g, options, x.data<T>(), y.data<T>(), where.data<std::uint8_t>());
-    }
-    visit_where(where,
-                [&](auto* positions) { max_forward(g, options, x.data<T>(), y.data<T>(), positions); });
-  });
-}
-
-void CpuBackend::max_pool2d_backward(const Tensor& dy, const Tensor& where, const Tensor& dx,
-                                     const Pool2dOptions& options) {
-  if (dx.numel() == 0) return;
-  const Geometry g = geometry_of(dx, dy);
-  visit_two(dx, dy, [&](auto* to, auto* from) {
-    if constexpr (has_vectors_v<std::remove_reference_t<decltype(*to)>> &&
-                  has_vectors_v<std::remove_reference_t<decltype(*from)>>) {
-      if (where.dtype() == DType::u8 && g.channels % kLanes == 0)
-        return max_backward_vectors(g, options, from, where.data<std::uint8_t>(), to);
-    }
-    visit_where(where, [&](auto* positions) { max_backward(g, options, from, positions, to); });
-  });
-}
-
-void CpuBackend::max_pool2d_select(const Tensor& x, const Tensor& where, const Tensor& y,
-                                   const Pool2dOptions& options) {
-  if (y.numel() == 0) return;
-  const Geometry g = geometry_of(x, y);
-  visit_two(x, y, [&](auto* from, auto* to) {
-    visit_where(where, [&](auto* positions) { max_select(g, options, from, positions, to); });
-  });
-}
-
-void CpuBackend::avg_pool2d(const Tensor& x, const Tensor& y, const Pool2dOptions& options) {
-  if (y.numel() == 0) return;
-  const Geometry g = geometry_of(x, y);
-  visit_two(x, y, [&](auto* from, auto* to) { average_forward(g, FixedWindows{g, options}, from, to); });
-}
-
-void CpuBackend::avg_pool2d_backward(const Tensor& dy, const Tensor& dx, const Pool2dOptions& options) {
-  if (dx.numel() == 0) return;
-  const Geometry g = geometry_of(dx, dy);
-  visit_two(dx, dy, [&](auto* to, auto* from) { average_backward(g, FixedWindows{g, options}, from, to); });
-}
-
-void CpuBackend::adaptive_avg_pool2d(const Tensor& x, const Tensor& y) {
-  if (y.numel() == 0) return;
-  const Geometry g = geometry_of(x, y);
-  visit_two(x, y, [&](auto* from, auto* to) { average_forward(g, AdaptiveWindows{g}, from, to); });
-}
-
-void CpuBackend::adaptive_avg_pool2d_backward(const Tensor& dy, const Tensor& dx) {
-  if (dx.numel() == 0) return;
-  const Geometry g = geometry_of(dx, dy);
-  visit_two(dx, dy, [&](auto* to, auto* from) { average_backward(g, AdaptiveWindows{g}, from, to); });
-}
+PoolKernels& CpuBackend::pool() { return instance<CpuPool>(); }
 
 }  // namespace tandem::cpu::TANDEM_LEVEL

@@ -1,4 +1,6 @@
 // Random kernels. Element i uses word i % 4 of Philox block i / 4 for any dtype and any number of threads.
+#include "core/kernels/random.h"
+
 #include <omp.h>
 
 #include <cmath>
@@ -50,49 +52,53 @@ void generate(const RandomKey& key, const Tensor& y, Body&& body) {
   });
 }
 
+struct CpuRandom final : RandomKernels {
+  void random_uniform(const RandomKey& key, const Tensor& y, double low, double high) override {
+    generate(key, y, [&]<class T>(const std::uint32_t* words, T* values, Index n) {
+      const T from = static_cast<T>(low), width = static_cast<T>(high - low), bound = static_cast<T>(high);
+      for (Index i = 0; i < n; ++i) {
+        const T value = from + width * static_cast<T>(to_unit_float(words[i]));
+        // Rounding may give the upper bound, which is excluded.
+        values[i] = value < bound || !(from < bound) ? value : std::nextafter(bound, from);
+      }
+    });
+  }
+
+  void random_normal(const RandomKey& key, const Tensor& y, double mean, double stddev) override {
+    // Box-Muller: words 0 and 1 of a block give elements 0 and 1, words 2 and 3 the others.
+    generate(key, y, [&]<class T>(const std::uint32_t* words, T* values, Index n) {
+      for (Index i = 0; i < n; i += 2) {
+        const double u = (words[i] + 0.5) * 0x1p-32, v = (words[i + 1] + 0.5) * 0x1p-32;
+        const double radius = stddev * std::sqrt(-2.0 * std::log(u)), angle = 2.0 * std::numbers::pi * v;
+        values[i] = static_cast<T>(mean + radius * std::cos(angle));
+        if (i + 1 < n) values[i + 1] = static_cast<T>(mean + radius * std::sin(angle));
+      }
+    });
+  }
+
+  void dropout(const Tensor& x, const RandomKey& key, double p, const Tensor& y) override {
+    // An element is kept if its 32-bit word is at least p·2^32.
+    const auto threshold = static_cast<std::uint64_t>(std::llround(p * 0x1p32));
+    if (threshold > std::numeric_limits<std::uint32_t>::max()) return backend().fill(y, 0.0);
+    const auto least = static_cast<std::uint32_t>(threshold);
+    const auto run = [&]<class T>(TypeTag<T>) {
+      const T scale = static_cast<T>(1.0 / (1.0 - p));
+      over_words(key, x.numel(), [&](Index first, Index n, const std::uint32_t* words) {
+        T values[kBlock];
+        load_block(x.raw(), x.dtype(), first, values, n);
+        for (Index i = 0; i < n; ++i) {
+          const T scaled = values[i] * scale;  // unconditional, because a branch would be mispredicted
+          values[i] = words[i] >= least ? scaled : T(0);
+        }
+        store_block(values, y.raw(), y.dtype(), first, n);
+      });
+    };
+    x.dtype() == DType::f64 ? run(TypeTag<double>{}) : run(TypeTag<float>{});
+  }
+};
+
 }  // namespace
 
-void CpuBackend::random_uniform(const RandomKey& key, const Tensor& y, double low, double high) {
-  generate(key, y, [&]<class T>(const std::uint32_t* words, T* values, Index n) {
-    const T from = static_cast<T>(low), width = static_cast<T>(high - low), bound = static_cast<T>(high);
-    for (Index i = 0; i < n; ++i) {
-      const T value = from + width * static_cast<T>(to_unit_float(words[i]));
-      // Rounding may give the upper bound, which is excluded.
-      values[i] = value < bound || !(from < bound) ? value : std::nextafter(bound, from);
-    }
-  });
-}
-
-void CpuBackend::random_normal(const RandomKey& key, const Tensor& y, double mean, double stddev) {
-  // Box-Muller: words 0 and 1 of a block give elements 0 and 1, words 2 and 3 the others.
-  generate(key, y, [&]<class T>(const std::uint32_t* words, T* values, Index n) {
-    for (Index i = 0; i < n; i += 2) {
-      const double u = (words[i] + 0.5) * 0x1p-32, v = (words[i + 1] + 0.5) * 0x1p-32;
-      const double radius = stddev * std::sqrt(-2.0 * std::log(u)), angle = 2.0 * std::numbers::pi * v;
-      values[i] = static_cast<T>(mean + radius * std::cos(angle));
-      if (i + 1 < n) values[i + 1] = static_cast<T>(mean + radius * std::sin(angle));
-    }
-  });
-}
-
-void CpuBackend::dropout(const Tensor& x, const RandomKey& key, double p, const Tensor& y) {
-  // An element is kept if its 32-bit word is at least p·2^32.
-  const auto threshold = static_cast<std::uint64_t>(std::llround(p * 0x1p32));
-  if (threshold > std::numeric_limits<std::uint32_t>::max()) return fill(y, 0.0);
-  const auto least = static_cast<std::uint32_t>(threshold);
-  const auto run = [&]<class T>(TypeTag<T>) {
-    const T scale = static_cast<T>(1.0 / (1.0 - p));
-    over_words(key, x.numel(), [&](Index first, Index n, const std::uint32_t* words) {
-      T values[kBlock];
-      load_block(x.raw(), x.dtype(), first, values, n);
-      for (Index i = 0; i < n; ++i) {
-        const T scaled = values[i] * scale;  // unconditional, because a branch would be mispredicted
-        values[i] = words[i] >= least ? scaled : T(0);
-      }
-      store_block(values, y.raw(), y.dtype(), first, n);
-    });
-  };
-  x.dtype() == DType::f64 ? run(TypeTag<double>{}) : run(TypeTag<float>{});
-}
+RandomKernels& CpuBackend::random() { return instance<CpuRandom>(); }
 
 }  // namespace tandem::cpu::TANDEM_LEVEL

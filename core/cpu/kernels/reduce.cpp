@@ -4,6 +4,8 @@
 // elements), and a task into contiguous pieces of at most kBlock elements. A piece is summed in the compute
 // type with many partial sums; pieces, then parts, are combined in f64 in order. The split depends only on
 // the shape, so results do not depend on the number of threads.
+#include "core/kernels/reduce.h"
+
 #include <omp.h>
 
 #include <array>
@@ -543,38 +545,42 @@ void with_compute_type(DType x, DType y, Visitor&& visit) {
   }
 }
 
+struct CpuReduce final : ReduceKernels {
+  void reduce(Reduction op, const Tensor& x, std::uint32_t axes, const Tensor& y, bool accumulate) override {
+    if (y.numel() == 0) return;
+    const Shape& shape = x.shape();
+    if (op == Reduction::argmax || op == Reduction::argmin) {
+      int axis = 0;
+      while (axis < shape.rank() && (axes >> axis & 1u) == 0) ++axis;
+      ensure(axis < shape.rank() && axes == 1u << axis && y.dtype() == DType::i64, "reduce",
+             "argmax needs one axis and an i64 result, got axes {:#x} of {}", axes, to_string(x));
+      const Index outer = shape.product(0, axis), inner = shape.product(axis + 1, shape.rank());
+      with_compute_type(x.dtype(), is_floating(x.dtype()) ? x.dtype() : DType::i64, [&]<class T>(TypeTag<T>) {
+        auto* out = y.data<std::int64_t>();
+        op == Reduction::argmax ? arg_extremum<T, true>(x, outer, shape[axis], inner, out)
+                                : arg_extremum<T, false>(x, outer, shape[axis], inner, out);
+      });
+      return;
+    }
+    const Plan plan = make_plan(shape, axes);
+    ensure(plan.outputs() == y.numel(), "reduce", "{} over axes {:#x} does not give {}", to_string(x), axes,
+           to_string(y));
+    with_compute_type(x.dtype(), y.dtype(),
+                      [&]<class T>(TypeTag<T>) { reduce_in<T>(op, plan, x, y, accumulate); });
+  }
+
+  void cumsum(const Tensor& x, int axis, bool reverse, const Tensor& y) override {
+    const Shape& shape = x.shape();
+    if (x.numel() == 0) return;
+    const Index outer = shape.product(0, axis), inner = shape.product(axis + 1, shape.rank());
+    with_compute_type(x.dtype(), y.dtype(), [&]<class T>(TypeTag<T>) {
+      cumulative_sum<T>(x, outer, shape[axis], inner, reverse, y);
+    });
+  }
+};
+
 }  // namespace
 
-void CpuBackend::reduce(Reduction op, const Tensor& x, std::uint32_t axes, const Tensor& y, bool accumulate) {
-  if (y.numel() == 0) return;
-  const Shape& shape = x.shape();
-  if (op == Reduction::argmax || op == Reduction::argmin) {
-    int axis = 0;
-    while (axis < shape.rank() && (axes >> axis & 1u) == 0) ++axis;
-    ensure(axis < shape.rank() && axes == 1u << axis && y.dtype() == DType::i64, "reduce",
-           "argmax needs one axis and an i64 result, got axes {:#x} of {}", axes, to_string(x));
-    const Index outer = shape.product(0, axis), inner = shape.product(axis + 1, shape.rank());
-    with_compute_type(x.dtype(), is_floating(x.dtype()) ? x.dtype() : DType::i64, [&]<class T>(TypeTag<T>) {
-      auto* out = y.data<std::int64_t>();
-      op == Reduction::argmax ? arg_extremum<T, true>(x, outer, shape[axis], inner, out)
-                              : arg_extremum<T, false>(x, outer, shape[axis], inner, out);
-    });
-    return;
-  }
-  const Plan plan = make_plan(shape, axes);
-  ensure(plan.outputs() == y.numel(), "reduce", "{} over axes {:#x} does not give {}", to_string(x), axes,
-         to_string(y));
-  with_compute_type(x.dtype(), y.dtype(),
-                    [&]<class T>(TypeTag<T>) { reduce_in<T>(op, plan, x, y, accumulate); });
-}
-
-void CpuBackend::cumsum(const Tensor& x, int axis, bool reverse, const Tensor& y) {
-  const Shape& shape = x.shape();
-  if (x.numel() == 0) return;
-  const Index outer = shape.product(0, axis), inner = shape.product(axis + 1, shape.rank());
-  with_compute_type(x.dtype(), y.dtype(), [&]<class T>(TypeTag<T>) {
-    cumulative_sum<T>(x, outer, shape[axis], inner, reverse, y);
-  });
-}
+ReduceKernels& CpuBackend::reduce() { return instance<CpuReduce>(); }
 
 }  // namespace tandem::cpu::TANDEM_LEVEL

@@ -3,9 +3,15 @@
 
 #include "core/cpu/kernels/blocks.h"
 #include "core/cpu/kernels/row_products.h"
-#include "core/rnn.h"
+#include "core/kernels/rnn.h"
+#include "core/op_options.h"
 
 namespace tandem::cpu::TANDEM_LEVEL {
+
+struct CpuRnn final : RnnKernels {
+  RnnReserve rnn(const RnnForward& args) override;
+  void rnn_backward(const RnnBackward& args) override;
+};
 
 struct RnnSizes {
   Index steps, rows, inputs, units, outputs, gates;  // T, N, I, H, P and G·H

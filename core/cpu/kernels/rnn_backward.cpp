@@ -6,7 +6,7 @@
 
 #include "core/cpu/kernels/cpu_backend.h"
 #include "core/cpu/kernels/rnn.h"
-#include "core/kernels/rnn.h"
+#include "core/kernels/rnn_formulas.h"
 #include "core/rnn_gradients.h"
 
 namespace tandem::cpu::TANDEM_LEVEL {
@@ -351,10 +351,10 @@ class StepsBack {
 
 }  // namespace
 
-void CpuBackend::rnn_backward(const RnnBackward& args) {
+void CpuRnn::rnn_backward(const RnnBackward& args) {
   if (args.in.x.size(1) == 0) {
     for (const GradOutput& to : args.gradients) {
-      if (to.tensor.defined() && !to.accumulate) fill(to.tensor, 0.0);
+      if (to.tensor.defined() && !to.accumulate) backend().fill(to.tensor, 0.0);
     }
     return;
   }

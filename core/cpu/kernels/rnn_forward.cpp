@@ -8,7 +8,8 @@
 #include "core/cpu/cpu_features.h"
 #include "core/cpu/kernels/cpu_backend.h"
 #include "core/cpu/kernels/rnn.h"
-#include "core/kernels/rnn.h"
+#include "core/kernels/matmul.h"
+#include "core/kernels/rnn_formulas.h"
 
 namespace tandem::cpu::TANDEM_LEVEL {
 
@@ -58,9 +59,9 @@ class Steps {
     const Index count = range.last - range.first;
     inputs_ = workspace({count, n_.rows, n_.gates}, dtype_of<T>());
     const Index rows = count * n_.rows;
-    backend().matmul(in.x.rows(first_time_, count).viewed({rows, n_.inputs}), in.weight_ih,
-                     input_bias<T>(in, options.cell, n_.units), inputs_.viewed({rows, n_.gates}),
-                     {.transpose_b = true});
+    backend().matmul().matmul(in.x.rows(first_time_, count).viewed({rows, n_.inputs}), in.weight_ih,
+                              input_bias<T>(in, options.cell, n_.units), inputs_.viewed({rows, n_.gates}),
+                              {.transpose_b = true});
     if (Cell::kSeparateQ && in.bias_hh.defined()) q_bias_ = in.bias_hh.data<T>() + 2 * n_.units;
     for (Index row = 0; row < n_.rows; ++row)
       load_block(range.h.data<S>() + row * n_.outputs, h_.row(range.first, row), n_.outputs);
@@ -245,7 +246,7 @@ void rnn_steps(const RnnOptions& options, const RnnInputs& in, const RnnRange& r
   });
 }
 
-RnnReserve CpuBackend::rnn(const RnnForward& args) {
+RnnReserve CpuRnn::rnn(const RnnForward& args) {
   const RnnReserve reserve = host_reserve(args);
   start_state(args.in.h0, args.h_n);
   if (args.c_n.defined()) start_state(args.in.c0, args.c_n);
@@ -259,5 +260,7 @@ RnnReserve CpuBackend::rnn(const RnnForward& args) {
   if (args.y.numel() > 0) rnn_steps(args.options, args.in, range);
   return reserve;
 }
+
+RnnKernels& CpuBackend::rnn() { return instance<CpuRnn>(); }
 
 }  // namespace tandem::cpu::TANDEM_LEVEL

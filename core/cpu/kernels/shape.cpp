@@ -3,6 +3,8 @@
 // A copy is planned as a list of axes: extents of 1 are dropped, axes are sorted so that the innermost one
 // writes consecutive elements, and axes contiguous on both sides merge. The last two axes form a plane (row
 // axis, column axis), processed in blocks by the fastest loop for its strides.
+#include "core/cpu/kernels/shape.h"
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -260,8 +262,8 @@ void add_elements(const Plan& plan, Index bytes, const Tensor& x, const Tensor& 
 
 }  // namespace
 
-void CpuBackend::strided_copy(const Tensor& x, const StridedView& from, const Tensor& y,
-                              const StridedView& to, const Shape& extents, bool accumulate) {
+void CpuShape::strided_copy(const Tensor& x, const StridedView& from, const Tensor& y, const StridedView& to,
+                            const Shape& extents, bool accumulate) {
   if (extents.numel() == 0) return;
   const Plan plan = make_plan(from, to, extents);
   const Index bytes = extents.numel() * static_cast<Index>(size_of(y.dtype()));
@@ -279,5 +281,7 @@ void CpuBackend::strided_copy(const Tensor& x, const StridedView& from, const Te
       return copy_elements<std::uint64_t>(plan, bytes, x.raw(), y.raw());
   }
 }
+
+ShapeKernels& CpuBackend::shape() { return instance<CpuShape>(); }
 
 }  // namespace tandem::cpu::TANDEM_LEVEL

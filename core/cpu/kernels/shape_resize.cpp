@@ -11,7 +11,7 @@
 
 #include "core/convert.h"
 #include "core/cpu/kernels/blocks.h"
-#include "core/cpu/kernels/cpu_backend.h"
+#include "core/cpu/kernels/shape.h"
 
 namespace tandem::cpu::TANDEM_LEVEL {
 
@@ -202,7 +202,7 @@ void resize_backward(const Y* dy, X* dx, const Extents& e, const ResizeOptions& 
 
 }  // namespace
 
-void CpuBackend::resize2d(const Tensor& x, const Tensor& y, const ResizeOptions& options) {
+void CpuShape::resize2d(const Tensor& x, const Tensor& y, const ResizeOptions& options) {
   if (y.numel() == 0) return;
   visit_floating(x.dtype(), [&]<class X>(TypeTag<X>) {
     visit_floating(y.dtype(), [&]<class Y>(TypeTag<Y>) {
@@ -212,7 +212,7 @@ void CpuBackend::resize2d(const Tensor& x, const Tensor& y, const ResizeOptions&
   });
 }
 
-void CpuBackend::resize2d_backward(const Tensor& dy, const Tensor& dx, const ResizeOptions& options) {
+void CpuShape::resize2d_backward(const Tensor& dy, const Tensor& dx, const ResizeOptions& options) {
   if (dx.numel() == 0) return;
   visit_floating(dx.dtype(), [&]<class X>(TypeTag<X>) {
     visit_floating(dy.dtype(), [&]<class Y>(TypeTag<Y>) {

@@ -119,7 +119,7 @@ void backward_columns(const Tensor& y, const Tensor& dy, const Tensor& dx, const
 
 }  // namespace
 
-void CpuBackend::softmax(const Tensor& x, int axis, bool log, const Tensor& y) {
+void CpuSoftmax::softmax(const Tensor& x, int axis, bool log, const Tensor& y) {
   if (x.numel() == 0) return;
   const Extents e = extents_of(x, axis);
   visit_compute(
@@ -130,7 +130,7 @@ void CpuBackend::softmax(const Tensor& x, int axis, bool log, const Tensor& y) {
       x, y);
 }
 
-void CpuBackend::softmax_backward(const Tensor& y, const Tensor& dy, int axis, bool log, const Tensor& dx) {
+void CpuSoftmax::softmax_backward(const Tensor& y, const Tensor& dy, int axis, bool log, const Tensor& dx) {
   if (y.numel() == 0) return;
   const Extents e = extents_of(y, axis);
   visit_compute(
@@ -140,5 +140,7 @@ void CpuBackend::softmax_backward(const Tensor& y, const Tensor& dy, int axis, b
       },
       y, dy, dx);
 }
+
+SoftmaxKernels& CpuBackend::softmax() { return instance<CpuSoftmax>(); }
 
 }  // namespace tandem::cpu::TANDEM_LEVEL

@@ -8,7 +8,6 @@
 
 #include <optional>
 
-#include "core/cpu/kernels/cpu_backend.h"
 #include "core/cpu/kernels/softmax_rows.h"
 #include "core/error.h"
 
@@ -276,7 +275,7 @@ void backward_narrow_rows(const Tensor& logits, const Loss<C>& l, const C* lse, 
 
 }  // namespace
 
-void CpuBackend::cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& class_weights,
+void CpuSoftmax::cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& class_weights,
                                const CrossEntropyOptions& options, const Tensor& loss,
                                const Tensor& row_weight, const Tensor& lse) {
   visit_floating(logits.dtype(), [&]<class S>(TypeTag<S>) {
@@ -289,7 +288,7 @@ void CpuBackend::cross_entropy(const Tensor& logits, const Tensor& targets, cons
   });
 }
 
-void CpuBackend::cross_entropy_backward(const Tensor& logits, const Tensor& targets,
+void CpuSoftmax::cross_entropy_backward(const Tensor& logits, const Tensor& targets,
                                         const Tensor& class_weights, const CrossEntropyOptions& options,
                                         const Tensor& lse, const Tensor& dloss, const Tensor& dlogits) {
   visit_compute(

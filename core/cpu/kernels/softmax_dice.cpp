@@ -4,7 +4,6 @@
 // Sums are f32 within kRows rows and f64 across them, in an order that depends on the number of rows.
 #include <array>
 
-#include "core/cpu/kernels/cpu_backend.h"
 #include "core/cpu/kernels/softmax_rows.h"
 
 namespace tandem::cpu::TANDEM_LEVEL {
@@ -190,12 +189,12 @@ void backward_rows(const Tensor& logits, const Targets& targets, const DiceOptio
 
 }  // namespace
 
-void CpuBackend::dice_sums(const Tensor& logits, const Tensor& targets, const DiceOptions& options,
+void CpuSoftmax::dice_sums(const Tensor& logits, const Tensor& targets, const DiceOptions& options,
                            const Tensor& sums) {
   visit_compute([&]<class C>(C) { sum_rows<C>(logits, Targets(targets), options, sums.data<C>()); }, logits);
 }
 
-void CpuBackend::dice_backward(const Tensor& logits, const Tensor& targets, const DiceOptions& options,
+void CpuSoftmax::dice_backward(const Tensor& logits, const Tensor& targets, const DiceOptions& options,
                                const Tensor& slopes, const Tensor& dlogits) {
   visit_compute(
       [&]<class C>(C) { backward_rows<C>(logits, Targets(targets), options, slopes.data<C>(), dlogits); },

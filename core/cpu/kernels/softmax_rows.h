@@ -9,9 +9,25 @@
 #include "core/cpu/kernels/blocks.h"
 #include "core/error.h"
 #include "core/kernels/math.h"
+#include "core/kernels/softmax.h"
 #include "core/tensor.h"
 
 namespace tandem::cpu::TANDEM_LEVEL {
+
+struct CpuSoftmax final : SoftmaxKernels {
+  void softmax(const Tensor& x, int axis, bool log, const Tensor& y) override;
+  void softmax_backward(const Tensor& y, const Tensor& dy, int axis, bool log, const Tensor& dx) override;
+  void cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& class_weights,
+                     const CrossEntropyOptions& options, const Tensor& loss, const Tensor& row_weight,
+                     const Tensor& lse) override;
+  void cross_entropy_backward(const Tensor& logits, const Tensor& targets, const Tensor& class_weights,
+                              const CrossEntropyOptions& options, const Tensor& lse, const Tensor& dloss,
+                              const Tensor& dlogits) override;
+  void dice_sums(const Tensor& logits, const Tensor& targets, const DiceOptions& options,
+                 const Tensor& sums) override;
+  void dice_backward(const Tensor& logits, const Tensor& targets, const DiceOptions& options,
+                     const Tensor& slopes, const Tensor& dlogits) override;
+};
 
 inline constexpr int kSumLanes = 32;
 

@@ -1,4 +1,4 @@
-// Optimizer updates on the CPU: the formulas of core/kernels/update.h over flat buffers.
+// Optimizer updates on the CPU: the formulas of core/kernels/update_rules.h over flat buffers.
 //
 // The ranges are split into blocks of at most kBlock elements for the threads, so that many small parameters
 // cost no more than one large one. Sums run within blocks, then over blocks in order, for any number of
@@ -16,6 +16,7 @@
 #include "core/kernels/loss_scale.h"
 #include "core/kernels/rounding.h"
 #include "core/kernels/step.h"
+#include "core/kernels/update_rules.h"
 #include "core/random.h"
 
 namespace tandem::cpu::TANDEM_LEVEL {
@@ -340,156 +341,158 @@ Pointers pointers_of(const UpdateBuffers& buffers, const StepState& step) {
                   .step = static_cast<std::uint32_t>(step.attempted)}};
 }
 
+struct CpuUpdate final : UpdateKernels {
+  void accumulate_loss(const Tensor& loss, double weight, const Tensor& state, const Tensor& scale) override {
+    const double value = loss.dtype() == DType::f64 ? loss.data<double>()[0] : double{loss.data<float>()[0]};
+    StepState& step = state_of(state);
+    step.loss_sum += value * weight;
+    if (std::isfinite(value)) return;
+    ++step.forward_non_finite;
+    ++scale_of(scale).forward_non_finite;
+  }
+
+  void check_gradients(const Tensor& gradient, std::span<const UpdateRange> ranges,
+                       const GradientCheck& rules, const Tensor& state, const Tensor& scale) override {
+    const ScaleState none;
+    const double factor =
+        kernels::unscale_factor(rules.unscaled ? none : scale_of(scale), rules.divisor, rules.unscaled);
+    StepState& s = state_of(state);
+    if (gradient.dtype() == DType::f64) {
+      check(gradient.data<double>(), ranges, gradient.numel(), factor, rules.magnitude, s);
+    } else {
+      check(gradient.data<float>(), ranges, gradient.numel(), static_cast<float>(factor), rules.magnitude, s);
+    }
+  }
+
+  void unscale(const Tensor& gradient, std::span<const UpdateRange> ranges, const UnscaleOptions& options,
+               const Tensor& target, const Tensor& state, const Tensor& scale) override {
+    ScaleState& from = scale_of(scale);
+    StepState& step = state_of(state);
+    const float of_step = static_cast<float>(kernels::unscale_factor(from, options.divisor, false));
+    const float* const x = gradient.data<float>();
+    float* const y = target.data<float>();
+    Scratch& s = scratch();
+    const Index total = cut(ranges, gradient.numel(), s.blocks);
+    s.squares.resize(s.blocks.size());
+    double* const bad = s.squares.data();
+    for_blocks(s.blocks, total, [&](Index b, const Block& block) {
+      Index count = 0;
+      const float factor =
+          kernels::factor_of_range(of_step, ranges[static_cast<std::size_t>(block.range)].gradient_log2);
+#pragma omp simd reduction(+ : count)
+      for (Index i = block.first; i < block.first + block.count; ++i) {
+        const float value = x[i] * factor;
+        count += !std::isfinite(value);
+        y[i] = options.add ? y[i] + value : value;
+      }
+      bad[b] = static_cast<double>(count);
+    });
+    double found = 0.0;
+    for (std::size_t b = 0; b < s.blocks.size(); ++b) found += bad[b];
+    step.non_finite = saturating_sum(step.non_finite, static_cast<Index>(found));
+    if (options.attribute && found > 0.0) ++from.found_inf;
+  }
+
+  void sanitize(const Tensor& gradient, std::span<const UpdateRange> ranges, float floor,
+                const Tensor& scale) override {
+    const bool at_floor = scale_of(scale).value <= floor;
+    float* const x = gradient.data<float>();
+    Scratch& s = scratch();
+    const Index total = cut(ranges, gradient.numel(), s.blocks);
+    for_blocks(s.blocks, total, [&](Index, const Block& block) {
+      for (Index i = block.first; i < block.first + block.count; ++i) {
+        if (std::isfinite(x[i])) continue;
+        if (std::isinf(x[i])) {
+          x[i] = std::copysign(kernels::kGreatestF16, x[i]);
+        } else if (at_floor) {
+          x[i] = 0.0f;
+        }
+      }
+    });
+  }
+
+  void decide_step(const StepRules& rules, const Tensor& lr_table, const Tensor& state,
+                   const Tensor& scale) override {
+    ensure(lr_table.numel() >= 2, "decide_step",
+           "the table of learning rates needs a base and one entry, got {}", to_string(lr_table));
+    kernels::decide_step(rules, lr_table.data<double>(), lr_table.numel() - 1, state_of(state),
+                         scale_of(scale));
+  }
+
+  void update_scale(const ScaleRules& rules, const Tensor& scale) override {
+    kernels::update_scale(rules, scale_of(scale));
+  }
+
+  void update(const UpdateRule& rule, std::span<const UpdateRange> ranges, const UpdateBuffers& buffers,
+              const Tensor& state) override {
+    const StepState& step = state_of(state);
+    if (step.skip) return;
+    const Pointers p = pointers_of(buffers, step);
+    std::int64_t* const counts = buffers.counts.data<std::int64_t>();
+    Scratch& s = scratch();
+    const Index total = cut(ranges, buffers.master.numel(), s.blocks);
+    s.constants.clear();
+    for (const UpdateRange& range : ranges)
+      s.constants.push_back(kernels::constants_of(rule, range, counts[range.slot]++, step));
+
+    rule.with_element([&]<class Formula>(TypeTag<Formula>) {
+      constexpr int kMoments = Formula::kMoments;
+      ensure((kMoments < 1 || p.moment1) && (kMoments < 2 || p.moment2) && (kMoments < 3 || p.moment3),
+             "update", "the rule needs a moment buffer, got none");
+      if constexpr (Formula::kAdapts) adapt_rates<Formula>(rule, ranges, p, s, total);
+      update_blocks<Formula>(p, s, total);
+    });
+  }
+
+  void commit_or_restore(const Tensor& source, const Tensor& target, const Tensor& state) override {
+    ensure(source.dtype() == DType::f32 && target.dtype() == DType::f32 && source.numel() == target.numel(),
+           "commit_or_restore", "source {} and target {} are not f32 buffers of one size", to_string(source),
+           to_string(target));
+    const bool skip = state_of(state).skip != 0;
+    float *const next = source.data<float>(), *const live = target.data<float>();
+    for (Index i = 0; i < source.numel(); ++i) {
+      const bool stays = skip || !std::isfinite(next[i]);
+      (stays ? next : live)[i] = (stays ? live : next)[i];
+    }
+  }
+
+  void update_average(const Tensor& value, const Tensor& average, const AverageRule& rule,
+                      const Tensor& state) override {
+    ensure(value.numel() == average.numel(), "update_average", "value {} and average {} differ in size",
+           to_string(value), to_string(average));
+    const StepState& s = state_of(state);
+    if (s.skip) return;
+    const float rest = static_cast<float>(1.0 - kernels::average_decay(rule, s));
+    const Index n = value.numel();
+    const float* __restrict x = value.data<float>();
+    float* __restrict y = average.data<float>();
+#pragma omp parallel for simd schedule(static) if (n > kSerial)
+    for (Index i = 0; i < n; ++i) y[i] += rest * (x[i] - y[i]);
+  }
+
+  void round_to(const Tensor& x, DType dtype) override {
+    ensure(x.dtype() == DType::f32 && is_16bit(dtype), "round_to", "{} to {}", to_string(x), name_of(dtype));
+    round_block(x.data<float>(), dtype, x.numel());
+  }
+
+  void scale_and_limit(const Tensor& x, double factor, double limit) override {
+    const auto run = [&]<class T>(TypeTag<T>) {
+      const Index n = x.numel();
+      T* const data = x.data<T>();
+      const T f = static_cast<T>(factor), high = static_cast<T>(limit);
+#pragma omp parallel for simd schedule(static) if (n > kSerial)
+      for (Index i = 0; i < n; ++i) {
+        const T value = data[i] * f;
+        const T low = value < -high ? -high : value;
+        data[i] = low > high ? high : low;
+      }
+    };
+    x.dtype() == DType::f64 ? run(TypeTag<double>{}) : run(TypeTag<float>{});
+  }
+};
+
 }  // namespace
 
-void CpuBackend::accumulate_loss(const Tensor& loss, double weight, const Tensor& state,
-                                 const Tensor& scale) {
-  const double value = loss.dtype() == DType::f64 ? loss.data<double>()[0] : double{loss.data<float>()[0]};
-  StepState& step = state_of(state);
-  step.loss_sum += value * weight;
-  if (std::isfinite(value)) return;
-  ++step.forward_non_finite;
-  ++scale_of(scale).forward_non_finite;
-}
-
-void CpuBackend::check_gradients(const Tensor& gradient, std::span<const UpdateRange> ranges,
-                                 const GradientCheck& rules, const Tensor& state, const Tensor& scale) {
-  const ScaleState none;
-  const double factor =
-      kernels::unscale_factor(rules.unscaled ? none : scale_of(scale), rules.divisor, rules.unscaled);
-  StepState& s = state_of(state);
-  if (gradient.dtype() == DType::f64) {
-    check(gradient.data<double>(), ranges, gradient.numel(), factor, rules.magnitude, s);
-  } else {
-    check(gradient.data<float>(), ranges, gradient.numel(), static_cast<float>(factor), rules.magnitude, s);
-  }
-}
-
-void CpuBackend::unscale(const Tensor& gradient, std::span<const UpdateRange> ranges,
-                         const UnscaleOptions& options, const Tensor& target, const Tensor& state,
-                         const Tensor& scale) {
-  ScaleState& from = scale_of(scale);
-  StepState& step = state_of(state);
-  const float of_step = static_cast<float>(kernels::unscale_factor(from, options.divisor, false));
-  const float* const x = gradient.data<float>();
-  float* const y = target.data<float>();
-  Scratch& s = scratch();
-  const Index total = cut(ranges, gradient.numel(), s.blocks);
-  s.squares.resize(s.blocks.size());
-  double* const bad = s.squares.data();
-  for_blocks(s.blocks, total, [&](Index b, const Block& block) {
-    Index count = 0;
-    const float factor =
-        kernels::factor_of_range(of_step, ranges[static_cast<std::size_t>(block.range)].gradient_log2);
-#pragma omp simd reduction(+ : count)
-    for (Index i = block.first; i < block.first + block.count; ++i) {
-      const float value = x[i] * factor;
-      count += !std::isfinite(value);
-      y[i] = options.add ? y[i] + value : value;
-    }
-    bad[b] = static_cast<double>(count);
-  });
-  double found = 0.0;
-  for (std::size_t b = 0; b < s.blocks.size(); ++b) found += bad[b];
-  step.non_finite = saturating_sum(step.non_finite, static_cast<Index>(found));
-  if (options.attribute && found > 0.0) ++from.found_inf;
-}
-
-void CpuBackend::sanitize(const Tensor& gradient, std::span<const UpdateRange> ranges, float floor,
-                          const Tensor& scale) {
-  const bool at_floor = scale_of(scale).value <= floor;
-  float* const x = gradient.data<float>();
-  Scratch& s = scratch();
-  const Index total = cut(ranges, gradient.numel(), s.blocks);
-  for_blocks(s.blocks, total, [&](Index, const Block& block) {
-    for (Index i = block.first; i < block.first + block.count; ++i) {
-      if (std::isfinite(x[i])) continue;
-      if (std::isinf(x[i])) {
-        x[i] = std::copysign(kernels::kGreatestF16, x[i]);
-      } else if (at_floor) {
-        x[i] = 0.0f;
-      }
-    }
-  });
-}
-
-void CpuBackend::decide_step(const StepRules& rules, const Tensor& lr_table, const Tensor& state,
-                             const Tensor& scale) {
-  ensure(lr_table.numel() >= 2, "decide_step",
-         "the table of learning rates needs a base and one entry, got {}", to_string(lr_table));
-  kernels::decide_step(rules, lr_table.data<double>(), lr_table.numel() - 1, state_of(state),
-                       scale_of(scale));
-}
-
-void CpuBackend::update_scale(const ScaleRules& rules, const Tensor& scale) {
-  kernels::update_scale(rules, scale_of(scale));
-}
-
-void CpuBackend::update(const UpdateRule& rule, std::span<const UpdateRange> ranges,
-                        const UpdateBuffers& buffers, const Tensor& state) {
-  const StepState& step = state_of(state);
-  if (step.skip) return;
-  const Pointers p = pointers_of(buffers, step);
-  std::int64_t* const counts = buffers.counts.data<std::int64_t>();
-  Scratch& s = scratch();
-  const Index total = cut(ranges, buffers.master.numel(), s.blocks);
-  s.constants.clear();
-  for (const UpdateRange& range : ranges)
-    s.constants.push_back(kernels::constants_of(rule, range, counts[range.slot]++, step));
-
-  rule.with_element([&]<class Formula>(TypeTag<Formula>) {
-    constexpr int kMoments = Formula::kMoments;
-    ensure((kMoments < 1 || p.moment1) && (kMoments < 2 || p.moment2) && (kMoments < 3 || p.moment3),
-           "update", "the rule needs a moment buffer, got none");
-    if constexpr (Formula::kAdapts) adapt_rates<Formula>(rule, ranges, p, s, total);
-    update_blocks<Formula>(p, s, total);
-  });
-}
-
-void CpuBackend::commit_or_restore(const Tensor& source, const Tensor& target, const Tensor& state) {
-  ensure(source.dtype() == DType::f32 && target.dtype() == DType::f32 && source.numel() == target.numel(),
-         "commit_or_restore", "source {} and target {} are not f32 buffers of one size", to_string(source),
-         to_string(target));
-  const bool skip = state_of(state).skip != 0;
-  float *const next = source.data<float>(), *const live = target.data<float>();
-  for (Index i = 0; i < source.numel(); ++i) {
-    const bool stays = skip || !std::isfinite(next[i]);
-    (stays ? next : live)[i] = (stays ? live : next)[i];
-  }
-}
-
-void CpuBackend::update_average(const Tensor& value, const Tensor& average, const AverageRule& rule,
-                                const Tensor& state) {
-  ensure(value.numel() == average.numel(), "update_average", "value {} and average {} differ in size",
-         to_string(value), to_string(average));
-  const StepState& s = state_of(state);
-  if (s.skip) return;
-  const float rest = static_cast<float>(1.0 - kernels::average_decay(rule, s));
-  const Index n = value.numel();
-  const float* __restrict x = value.data<float>();
-  float* __restrict y = average.data<float>();
-#pragma omp parallel for simd schedule(static) if (n > kSerial)
-  for (Index i = 0; i < n; ++i) y[i] += rest * (x[i] - y[i]);
-}
-
-void CpuBackend::round_to(const Tensor& x, DType dtype) {
-  ensure(x.dtype() == DType::f32 && is_16bit(dtype), "round_to", "{} to {}", to_string(x), name_of(dtype));
-  round_block(x.data<float>(), dtype, x.numel());
-}
-
-void CpuBackend::scale_and_limit(const Tensor& x, double factor, double limit) {
-  const auto run = [&]<class T>(TypeTag<T>) {
-    const Index n = x.numel();
-    T* const data = x.data<T>();
-    const T f = static_cast<T>(factor), high = static_cast<T>(limit);
-#pragma omp parallel for simd schedule(static) if (n > kSerial)
-    for (Index i = 0; i < n; ++i) {
-      const T value = data[i] * f;
-      const T low = value < -high ? -high : value;
-      data[i] = low > high ? high : low;
-    }
-  };
-  x.dtype() == DType::f64 ? run(TypeTag<double>{}) : run(TypeTag<float>{});
-}
+UpdateKernels& CpuBackend::update() { return instance<CpuUpdate>(); }
 
 }  // namespace tandem::cpu::TANDEM_LEVEL

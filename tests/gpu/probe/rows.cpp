@@ -1,5 +1,6 @@
 #include "tests/gpu/probe/rows.h"
 
+#include "core/kernels/random.h"
 #include "core/random.h"
 
 namespace tandem::probe {
@@ -10,7 +11,7 @@ Tensor Operands::empty(const Shape& shape, DType dtype) const {
 
 Tensor Operands::noise(const Shape& shape, DType dtype, double deviation) {
   const Tensor tensor = empty(shape, dtype);
-  backend_.random_normal({.seed = ++seed_}, tensor, 0.0, deviation);
+  backend_.random().random_normal({.seed = ++seed_}, tensor, 0.0, deviation);
   return tensor;
 }
 

@@ -1,6 +1,10 @@
 // Networks of images: the shapes of a ResNet-50 of 256 images, and of an SSD300 of 64.
 #include <fmt/format.h>
 
+#include "core/kernels/boxes.h"
+#include "core/kernels/conv.h"
+#include "core/kernels/norm.h"
+#include "core/kernels/pool.h"
 #include "tests/gpu/probe/rows.h"
 
 namespace tandem::probe {
@@ -47,7 +51,7 @@ Row norm_forward(Extents cut, Maps maps, bool residual) {
           .kernels = 3,
           .make = [=](Operands& make) -> Work {
             const BatchNormForward args = norm_of(make, shape, residual);
-            return [&backend = make.backend(), args] { backend.batch_norm_train(args); };
+            return [&backend = make.backend(), args] { backend.norm().batch_norm_train(args); };
           }};
 }
 
@@ -61,7 +65,7 @@ Row norm_backward(Extents cut, Maps maps, bool residual) {
           .kernels = 3,
           .make = [=](Operands& make) -> Work {
             const BatchNormForward forward = norm_of(make, shape, residual);
-            make.backend().batch_norm_train(forward);
+            make.backend().norm().batch_norm_train(forward);
             const Shape channels{shape.at(-1)};
             BatchNormBackward args{
                 .x = forward.x, .gamma = forward.gamma, .mean = forward.mean, .rstd = forward.rstd};
@@ -72,7 +76,7 @@ Row norm_backward(Extents cut, Maps maps, bool residual) {
             args.dgamma = make.empty(channels, DType::f32);
             args.dbeta = make.empty(channels, DType::f32);
             args.relu = true;
-            return [&backend = make.backend(), args] { backend.batch_norm_backward(args); };
+            return [&backend = make.backend(), args] { backend.norm().batch_norm_backward(args); };
           }};
 }
 
@@ -112,7 +116,7 @@ Row conv_forward(Extents cut, Filters f) {
           .make = [=](Operands& make) -> Work {
             const Tensor x = make.noise(s.x, DType::bf16), filter = make.noise(s.filter, DType::bf16);
             const Tensor y = make.empty(s.y, DType::bf16);
-            return [=, &backend = make.backend()] { backend.conv2d(x, filter, {}, y, same(f)); };
+            return [=, &backend = make.backend()] { backend.conv().conv2d(x, filter, {}, y, same(f)); };
           }};
 }
 
@@ -125,7 +129,9 @@ Row conv_to_input(Extents cut, Filters f) {
           .make = [=](Operands& make) -> Work {
             const Tensor dy = make.noise(s.y, DType::bf16), filter = make.noise(s.filter, DType::bf16);
             const Tensor dx = make.empty(s.x, DType::bf16);
-            return [=, &backend = make.backend()] { backend.conv2d_input_gradient(dy, filter, dx, same(f)); };
+            return [=, &backend = make.backend()] {
+              backend.conv().conv2d_input_gradient(dy, filter, dx, same(f));
+            };
           }};
 }
 
@@ -139,8 +145,9 @@ Row conv_to_filter(Extents cut, Filters f, DType result) {
           .make = [=](Operands& make) -> Work {
             const Tensor x = make.noise(s.x, DType::bf16), dy = make.noise(s.y, DType::bf16);
             const Tensor dfilter = make.empty(s.filter, result);
-            return
-                [=, &backend = make.backend()] { backend.conv2d_filter_gradient(x, dy, dfilter, same(f)); };
+            return [=, &backend = make.backend()] {
+              backend.conv().conv2d_filter_gradient(x, dy, dfilter, same(f));
+            };
           }};
 }
 
@@ -154,7 +161,7 @@ Row pooling(Extents cut) {
             const Tensor x = make.noise(from, DType::bf16), y = make.empty(to, DType::bf16);
             const Tensor where = make.empty(to, DType::u8);
             return [=, &backend = make.backend()] {
-              backend.max_pool2d(x, y, where, {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}});
+              backend.pool().max_pool2d(x, y, where, {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}});
             };
           }};
 }
@@ -184,7 +191,7 @@ Row matching(Extents cut, Index objects) {
                                 .label = make.empty({images, anchors}, DType::i32),
                                 .code = make.empty({images, anchors, 4}, DType::f32),
                                 .unmatched = make.empty({images}, DType::i32)};
-            return [&backend = make.backend(), args] { backend.match_boxes(args); };
+            return [&backend = make.backend(), args] { backend.boxes().match_boxes(args); };
           }};
 }
 

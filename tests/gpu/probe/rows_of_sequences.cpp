@@ -2,6 +2,12 @@
 // times 1024 tokens.
 #include <fmt/format.h>
 
+#include "core/kernels/attention.h"
+#include "core/kernels/index.h"
+#include "core/kernels/matmul.h"
+#include "core/kernels/norm.h"
+#include "core/kernels/rnn.h"
+#include "core/kernels/softmax.h"
 #include "tests/gpu/probe/rows.h"
 
 namespace tandem::probe {
@@ -25,7 +31,7 @@ Row step_product(Extents cut, Index width) {
             const Tensor weight = make.noise({4 * units, units}, DType::bf16, 0.05);
             const Tensor gates = make.empty({rows, 4 * units}, DType::f32);
             return [=, &backend = make.backend()] {
-              backend.matmul(h, weight, {}, gates, {.transpose_b = true});
+              backend.matmul().matmul(h, weight, {}, gates, {.transpose_b = true});
             };
           }};
 }
@@ -61,11 +67,11 @@ Row lstm(Extents cut, Index width, bool backward) {
       .make = [=](Operands& make) -> Work {
         const RnnForward forward = layer_of(make, steps, rows, units);
         Backend& backend = make.backend();
-        if (!backward) return [&backend, forward] { backend.rnn(forward); };
+        if (!backward) return [&backend, forward] { backend.rnn().rnn(forward); };
         RnnBackward args;
         args.in = forward.in;
         args.y = forward.y;
-        args.reserve = backend.rnn(forward);
+        args.reserve = backend.rnn().rnn(forward);
         args.dy = make.noise({steps, rows, units}, DType::bf16);
         const Tensor* const inputs[] = {&args.in.x,         &args.in.h0,        &args.in.c0,
                                         &args.in.weight_ih, &args.in.weight_hh, &args.in.bias_ih,
@@ -75,7 +81,7 @@ Row lstm(Extents cut, Index width, bool backward) {
           args.gradients[i].tensor =
               make.empty(inputs[i]->shape(), weights ? DType::f32 : inputs[i]->dtype());
         }
-        return [&backend, args] { backend.rnn_backward(args); };
+        return [&backend, args] { backend.rnn().rnn_backward(args); };
       }};
 }
 
@@ -93,10 +99,10 @@ Row scores(Extents cut, bool backward) {
             mask.causal = true;
             const Tensor x = make.noise(shape, DType::bf16), y = make.empty(shape, DType::bf16);
             Backend& backend = make.backend();
-            if (!backward) return [=, &backend] { backend.masked_softmax(x, mask, y); };
-            backend.masked_softmax(x, mask, y);
+            if (!backward) return [=, &backend] { backend.attention().masked_softmax(x, mask, y); };
+            backend.attention().masked_softmax(x, mask, y);
             const Tensor dx = make.empty(shape, DType::bf16);
-            return [=, &backend] { backend.masked_softmax_backward(y, x, mask, dx); };
+            return [=, &backend] { backend.attention().masked_softmax_backward(y, x, mask, dx); };
           }};
 }
 
@@ -117,8 +123,8 @@ Row additive(Extents cut, bool backward) {
             args.context = make.empty({queries, rows, units}, DType::bf16);
             args.weights = make.empty({queries, rows, keys}, DType::bf16);
             Backend& backend = make.backend();
-            if (!backward) return [&backend, args] { backend.additive_attention(args); };
-            backend.additive_attention(args);
+            if (!backward) return [&backend, args] { backend.attention().additive_attention(args); };
+            backend.attention().additive_attention(args);
             AdditiveBackward back;
             back.in = args.in;
             back.weights = args.weights;
@@ -126,7 +132,7 @@ Row additive(Extents cut, bool backward) {
             const Tensor* const inputs[] = {&back.in.query, &back.in.key, &back.in.value, &back.in.v};
             for (std::size_t i = 0; i < std::size(inputs); ++i)
               back.gradients[i].tensor = make.empty(inputs[i]->shape(), inputs[i]->dtype());
-            return [&backend, back] { backend.additive_attention_backward(back); };
+            return [&backend, back] { backend.attention().additive_attention_backward(back); };
           }};
 }
 
@@ -149,14 +155,15 @@ Row cross_entropy(Extents cut, Logits of, bool backward) {
         const Tensor targets = make.numbers({count}, words);
         Backend& backend = make.backend();
         const auto forward = [=, &backend] {
-          backend.cross_entropy(logits, targets, {}, {}, loss, weight, lse);
+          backend.softmax().cross_entropy(logits, targets, {}, {}, loss, weight, lse);
         };
         if (!backward) return forward;
         forward();
         const Tensor dloss = make.noise({count}, DType::f32),
                      dlogits = make.empty({count, words}, DType::bf16);
-        return
-            [=, &backend] { backend.cross_entropy_backward(logits, targets, {}, {}, lse, dloss, dlogits); };
+        return [=, &backend] {
+          backend.softmax().cross_entropy_backward(logits, targets, {}, {}, lse, dloss, dlogits);
+        };
       }};
 }
 
@@ -173,7 +180,7 @@ Row select(Extents cut, Table of) {
       .make = [=](Operands& make) -> Work {
         const Tensor table = make.noise({words, width}, DType::f32), index = make.numbers({tokens}, words);
         const Tensor y = make.empty({tokens, width}, DType::bf16);
-        return [=, &backend = make.backend()] { backend.index_select(table, index, 0, y); };
+        return [=, &backend = make.backend()] { backend.index().index_select(table, index, 0, y); };
       }};
 }
 
@@ -190,12 +197,15 @@ Row layer_norm(Extents cut, bool backward) {
         const Tensor gamma = make.noise({width}, DType::f32), beta = make.noise({width}, DType::f32);
         const Tensor mean = make.empty({count}, DType::f32), rstd = make.empty({count}, DType::f32);
         Backend& backend = make.backend();
-        const auto forward = [=, &backend] { backend.layer_norm(x, gamma, beta, 1e-5, y, mean, rstd); };
+        const auto forward = [=, &backend] {
+          backend.norm().layer_norm(x, gamma, beta, 1e-5, y, mean, rstd);
+        };
         if (!backward) return forward;
         forward();
         const Tensor dy = make.noise({count, width}, DType::bf16);
         const Tensor dgamma = make.empty({width}, DType::f32), dbeta = make.empty({width}, DType::f32);
-        return [=, &backend] { backend.layer_norm_backward(x, gamma, mean, rstd, dy, y, dgamma, dbeta); };
+        return
+            [=, &backend] { backend.norm().layer_norm_backward(x, gamma, mean, rstd, dy, y, dgamma, dbeta); };
       }};
 }
 

@@ -1,8 +1,10 @@
 // Ops of every step: updates, the check before them, and element-wise ops.
 #include <fmt/format.h>
 
+#include "core/kernels/elementwise.h"
 #include "core/kernels/formulas.h"
 #include "core/kernels/update.h"
+#include "core/kernels/update_rules.h"
 #include "tests/gpu/probe/rows.h"
 
 namespace tandem::probe {
@@ -51,7 +53,7 @@ Row update(Extents cut, const char* rule_name, const UpdateRule& rule, int momen
             }
             buffers.counts = step.counts;
             return [=, &backend = make.backend()] {
-              backend.update(rule, {&step.range, 1}, buffers, step.state);
+              backend.update().update(rule, {&step.range, 1}, buffers, step.state);
             };
           }};
 }
@@ -65,7 +67,7 @@ Row gradient_check(Extents cut) {
             const StepMemory step = step_memory(make, parameters);
             const Tensor gradient = make.noise({parameters}, DType::f32);
             return [=, &backend = make.backend()] {
-              backend.check_gradients(gradient, {&step.range, 1}, {}, step.state, step.scale);
+              backend.update().check_gradients(gradient, {&step.range, 1}, {}, step.state, step.scale);
             };
           }};
 }
@@ -78,7 +80,7 @@ Row relu(Extents cut) {
           .make = [=](Operands& make) -> Work {
             const Tensor x = make.noise({count}, DType::bf16), y = make.empty({count}, DType::bf16);
             return [=, &backend = make.backend()] {
-              backend.pointwise(formula_id<formulas::Relu>(), {}, {&x, 1}, y);
+              backend.elementwise().pointwise(formula_id<formulas::Relu>(), {}, {&x, 1}, y);
             };
           }};
 }
@@ -94,7 +96,7 @@ Row add_row(Extents cut) {
                                             make.noise({width}, DType::bf16)};
             const Tensor y = make.empty({count, width}, DType::bf16);
             return [=, &backend = make.backend()] {
-              backend.pointwise(formula_id<formulas::Add>(), {}, terms, y);
+              backend.elementwise().pointwise(formula_id<formulas::Add>(), {}, terms, y);
             };
           }};
 }

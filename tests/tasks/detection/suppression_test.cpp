@@ -4,8 +4,7 @@
 #include <limits>
 
 #include "core/error.h"
-#include "core/kernels/boxes.h"
-#include "metrics/overlap.h"
+#include "core/kernels/boxes_formulas.h"
 #include "models/anchors.h"
 #include "models/box_suppression.h"
 #include "tests/support/errors.h"

@@ -1,4 +1,4 @@
-#include "core/rnn.h"
+#include "core/kernels/rnn.h"
 
 namespace tandem {
 

@@ -1,0 +1,25 @@
+// Convolution kernels: images [N,H,W,C], filters [O,KH,KW,I/groups].
+#pragma once
+
+#include "core/op_options.h"
+#include "core/tensor.h"
+
+namespace tandem {
+
+struct ConvKernels {
+  virtual ~ConvKernels() = default;
+
+  virtual void conv2d(const Tensor& x, const Tensor& filter, const Tensor& bias, const Tensor& y,
+                      const Conv2dOptions& options) = 0;
+  // conv2d that also returns Σ y and Σ y² over all positions, f32 or f64 [2,O], without a pass over y.
+  // Returns an absent tensor, and leaves y undefined, where the device cannot or would be slower. The
+  // variance Σ y²/n - (Σ y/n)² loses about as many digits as (mean/deviation)² has.
+  virtual Tensor conv2d_with_sums(const Tensor& x, const Tensor& filter, const Tensor& y,
+                                  const Conv2dOptions& options) = 0;
+  virtual void conv2d_input_gradient(const Tensor& dy, const Tensor& filter, const Tensor& dx,
+                                     const Conv2dOptions& options, bool accumulate = false) = 0;
+  virtual void conv2d_filter_gradient(const Tensor& x, const Tensor& dy, const Tensor& dfilter,
+                                      const Conv2dOptions& options, bool accumulate = false) = 0;
+};
+
+}  // namespace tandem

@@ -1,0 +1,61 @@
+// Normalisation kernels: batch, layer and group norm.
+#pragma once
+
+#include "core/tensor.h"
+
+namespace tandem {
+
+// y = act(norm(x)·gamma + beta + residual) over all axes but the last; act is relu or the identity.
+// Statistics and parameters are f32 (f64 for f64 x). Absent tensors: residual (none), gamma (ones), beta
+// (zeros).
+struct BatchNormForward {
+  Tensor x, residual, gamma, beta;  // [.., C], [.., C], [C], [C]
+  Tensor y;                         // [.., C]
+  Tensor mean, rstd;                // [C], outputs
+  Tensor mask;  // u8, one bit an element (padded up to whole bytes), written when relu; bit set: passes
+  Tensor running_mean, running_var;  // [C] or absent; read; may be next_mean and next_var themselves
+  // [2,C] or absent: Σ x and Σ x², as conv2d_with_sums returns them; batch_norm_train then reads x once.
+  Tensor sums;
+  Tensor next_mean, next_var;  // [C] or absent; (1-momentum)·running + momentum·batch, variance unbiased
+  double eps = 1e-5, momentum = 0.1;
+  bool relu = false;
+};
+
+struct BatchNormBackward {
+  Tensor x, gamma, mean, rstd, mask;  // as saved by forward; mask absent without relu
+  Tensor dy;                          // [.., C]
+  Tensor dx;                          // [.., C] or absent; may be dy itself
+  Tensor dresidual;                   // [.., C] or absent: the masked dy; may be dy itself
+  Tensor dgamma, dbeta;               // [C] f32 or absent
+  bool relu = false;
+  bool frozen = false;  // the statistics were constants: dx = gamma·rstd·(masked dy)
+  bool accumulate_dx = false, accumulate_dresidual = false, accumulate_dgamma = false,
+       accumulate_dbeta = false;
+};
+
+struct NormKernels {
+  virtual ~NormKernels() = default;
+
+  // On a CPU y may be absent: only the statistics are computed.
+  virtual void batch_norm_train(const BatchNormForward& args) = 0;
+  // Normalises by args.running_mean and running_var; writes y and, if given, the mask. y may be residual
+  // itself.
+  virtual void batch_norm_infer(const BatchNormForward& args) = 0;
+  virtual void batch_norm_backward(const BatchNormBackward& args) = 0;
+  // Rows of `width` elements: x viewed [rows, width]; gamma, beta [width] or absent; mean, rstd [rows] f32
+  // (f64).
+  virtual void layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
+                          const Tensor& y, const Tensor& mean, const Tensor& rstd) = 0;
+  // dgamma and dbeta may be absent, dx may be absent or dy itself; in group_norm_backward too.
+  virtual void layer_norm_backward(const Tensor& x, const Tensor& gamma, const Tensor& mean,
+                                   const Tensor& rstd, const Tensor& dy, const Tensor& dx,
+                                   const Tensor& dgamma, const Tensor& dbeta) = 0;
+  // x [N, …, C]; mean, rstd [N, groups].
+  virtual void group_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, Index groups, double eps,
+                          const Tensor& y, const Tensor& mean, const Tensor& rstd) = 0;
+  virtual void group_norm_backward(const Tensor& x, const Tensor& gamma, const Tensor& mean,
+                                   const Tensor& rstd, Index groups, const Tensor& dy, const Tensor& dx,
+                                   const Tensor& dgamma, const Tensor& dbeta) = 0;
+};
+
+}  // namespace tandem
