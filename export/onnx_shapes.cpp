@@ -8,6 +8,7 @@
 #include "autograd/ops/reduce_ops.h"
 #include "autograd/ops/shape_ops.h"
 #include "autograd/ops/softmax_ops.h"
+#include "core/kernels/attention.h"
 #include "export/onnx_translation.h"
 
 namespace tandem::exporting {
