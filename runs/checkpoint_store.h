@@ -3,9 +3,8 @@
 //   step-120/            state of the run after its 120th step
 //     weights.safetensors  weights for inference: the averages, if there are any
 //     state.safetensors    tensors for a resume
-// run.json             run state: epoch, position in it, best metric, configuration; older runs have it in
-// the
-//                          metadata of state.safetensors
+//     run.json             run state: epoch, position in it, best metric, configuration; in the metadata of
+//                          state.safetensors in older runs
 //     metrics.json         mark of metrics.jsonl at that time (runs/metrics_record.h); absent in older runs
 //     SHA256SUMS           digests of all these files, in the format of `sha256sum -c`
 //   latest, best         one line each: "step-120"

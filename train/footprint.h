@@ -18,7 +18,6 @@ struct Footprint {
   MemoryFigures model;
   // The same and one step on `batch` samples, at its peak. Excludes workspaces of a backend, the data set and
   // prefetched batches.
-  // data set and what loaders keep ready.
   MemoryFigures step;
   std::size_t save = 0;            // copies of weights and state that a save writes while training goes on
   Index batch = 0;                 // data.batch_size, or all samples if there are fewer

@@ -1,5 +1,4 @@
 // Canvas: elements of charts in two looks.
-// The pieces that charts are drawn of, in one of two looks.
 #pragma once
 
 #include <cstddef>

@@ -22,8 +22,8 @@ struct BenchOptions {
 //   "efficiency"          relative to one rank with its shards only: one/together
 //   "gradient_bytes"      reduced in a step, as sent
 //   "link"                {"latency_us", "gb_per_s"} of a ring, fitted to all-reduces of several sizes
-// "predicted"           for 8, 64 and 512 GPUs: "gpus", "all_reduce_ms", "least_step_ms" for 90 % efficiency
-//                         without overlap
+//   "predicted"           for 8, 64 and 512 GPUs: "gpus", "all_reduce_ms", and "least_step_ms" for 90 %
+//                         efficiency without overlap
 //
 // Throws UserError for unsuitable configurations, and exceptions of the communicator.
 nlohmann::ordered_json bench_ranks(const config::Loaded& loaded, parallel::Communicator& ranks,
