@@ -16,7 +16,7 @@ std::string words_of_rank(int rank, int size, std::string_view message) {
 void write_abort_message(const std::string& line) {
   constexpr int kPatienceMs = 500;
   const std::string text = line + "\n";
-  // A pipe that nobody reads any more must not keep a process that ends.
+  // A full pipe without a reader must not block a process that is ending.
   pollfd room{STDERR_FILENO, POLLOUT, 0};
   if (poll(&room, 1, kPatienceMs) <= 0) return;
   [[maybe_unused]] const auto written = write(STDERR_FILENO, text.data(), text.size());

@@ -1,4 +1,4 @@
-// What a rank that ends for good says: one line on stderr, whatever becomes of the process.
+// Abort message: one line on stderr from a rank that ends because of an error.
 #pragma once
 
 #include <string>
@@ -6,11 +6,11 @@
 
 namespace tandem::parallel {
 
-// "rank 2 of 4: MESSAGE", one line; a process that is alone has no number.
+// "rank 2 of 4: MESSAGE", one line; without a number for a single process.
 std::string words_of_rank(int rank, int size, std::string_view message);
 
-// Writes the line to stderr at once, past all buffers: of several processes lines stay whole. Where nobody
-// takes it for half a second it is lost.
+// Writes the line to stderr unbuffered; lines of several processes stay whole. It is lost if it cannot be
+// written within half a second.
 void write_abort_message(const std::string& line);
 
 }  // namespace tandem::parallel

@@ -1,8 +1,8 @@
-// Work that every rank does by itself, and whose failure on one rank is the failure of all.
+// Agreement: work that every rank does alone, where a failure on one rank must fail all.
 //
-// Before a run begins, and where it ends, ranks open files, read configurations, write what is left to write.
-// What goes wrong there on one of them is told to the others, so that all stop in the same place with the
-// same words and the same exit code, and one of them, the first, tells it.
+// At the start and the end of a run, ranks open files, read configurations and write results. A failure of
+// one rank is sent to the others, so that all stop at the same place with the same message and exit code, and
+// only the first failing rank prints it.
 #pragma once
 
 #include <functional>
@@ -16,8 +16,8 @@
 
 namespace tandem::parallel {
 
-// Thrown on every rank, with the same words: of the first rank that failed, after its number unless every
-// rank failed with them.
+// Thrown on every rank with the same message: that of the first rank that failed, with its number unless
+// every rank failed with this message.
 class [[gnu::visibility("default")]] AgreedError : public Error {
  public:
   // `users_mistake`: a UserError on the rank that failed.
@@ -30,21 +30,22 @@ class [[gnu::visibility("default")]] AgreedError : public Error {
   bool users_mistake_;
 };
 
-// How the work of one rank ended.
+// Outcome of one rank's work.
 struct Ending {
   bool failed = false, users_mistake = false;
   std::string message{};
 };
 
-// Does the work; what it throws is the ending. Memory that is not there is a failure like any other.
+// Runs the work and catches its exceptions, including out of memory.
 Ending ending_of(const std::function<void()>& work);
-// Waits for the endings of all ranks, and throws AgreedError on all of them where one failed.
+// Exchanges the outcomes of all ranks, and throws AgreedError on all of them if one failed.
 void agree_on(Communicator& ranks, const Ending& own, double deadline_s);
-// The error that these endings of all ranks are, if they are one.
+// The common error of all ranks' outcomes, if any.
 std::optional<AgreedError> error_of(std::span<const Ending> endings);
 
-// What `work` returns, on every rank, or AgreedError on every rank. A process that is alone gets what `work`
-// throws itself. `work` must not communicate: a rank that fails would be waited for.
+// Returns the result of `work` on every rank, or throws AgreedError on every rank. A single process throws
+// the exception of `work` itself. `work` must not communicate, because the others would wait for a failed
+// rank.
 template <class Work>
 auto together(Communicator& ranks, double deadline_s, Work&& work) {
   using Result = std::invoke_result_t<Work>;

@@ -1,4 +1,4 @@
-// What one step of a reduction computes, element by element.
+// Elementwise arithmetic of a reduction.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 
 namespace tandem::parallel {
 
-// 16-bit types are widened to f32, and the result is rounded once. NaN of either side is the result, so that
-// the order of ranks cannot matter; sums of i64 wrap around.
+// 16-bit types are widened to f32, and the result is rounded once. NaN on either side gives NaN, so that the
+// order of ranks does not matter; sums of i64 wrap around.
 template <class T>
 T combined(T a, T b, Reduction reduction) {
   if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
@@ -25,7 +25,7 @@ T combined(T a, T b, Reduction reduction) {
     return static_cast<T>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b));
   } else {
     if (reduction == Reduction::sum || std::isnan(a) || std::isnan(b)) return a + b;
-    // Of two zeros the negative one is the smaller.
+    // -0 is smaller than +0.
     const bool a_is_smaller = a < b || (a == b && std::signbit(a));
     return a_is_smaller == (reduction == Reduction::min) ? a : b;
   }
@@ -37,8 +37,8 @@ void combine(const T* in, T* inout, std::size_t count, Reduction reduction) {
   for (std::size_t i = 0; i < count; ++i) inout[i] = combined(in[i], inout[i], reduction);
 }
 
-// sum[i] = a[i] + b[i] in T, which is float or double; sum may be a or b. The bits are IEEE's, whatever the
-// vectors of the CPU.
+// sum[i] = a[i] + b[i] in T, which is float or double; sum may be a or b. The bits are IEEE's for any vector
+// width.
 template <class T>
 void add(const T* a, const T* b, T* sum, std::size_t count) {
   static_assert(std::is_floating_point_v<T>);

@@ -18,8 +18,7 @@ CallWatch::~CallWatch() {
   thread_.join();
 }
 
-// Each look counts for no more than the time between two: a process that was stopped itself has waited for
-// nobody meanwhile.
+// Each look counts at most its interval, so time in which this process was stopped does not count.
 void CallWatch::look(double deadline_s, const std::function<void()>& last_act) {
   constexpr double kEvery = 0.25;  // seconds
   std::uint64_t seen = 0;

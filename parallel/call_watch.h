@@ -1,4 +1,4 @@
-// An end for a library that does not come back from a call that is not to wait.
+// CallWatch: a watchdog for library calls that must not block.
 #pragma once
 
 #include <atomic>
@@ -10,9 +10,9 @@
 
 namespace tandem::parallel {
 
-// Calls are short, and one of them at a time. Where one takes `deadline_s` seconds of this process's own
-// running, a thread does `last_act`, and ends the process with exit code 1, without unwinding. A call costs
-// two stores; the thread looks four times a second.
+// Calls are short and do not overlap. If one takes `deadline_s` seconds of this process's running time, a
+// thread runs `last_act` and ends the process with exit code 1, without unwinding. A call costs two stores;
+// the thread looks four times a second.
 class CallWatch {
  public:
   CallWatch(double deadline_s, std::function<void()> last_act);
@@ -20,7 +20,7 @@ class CallWatch {
   CallWatch(const CallWatch&) = delete;
   CallWatch& operator=(const CallWatch&) = delete;
 
-  // For the time of a call.
+  // Marks the duration of a call.
   class Inside {
    public:
     explicit Inside(CallWatch& watch) : watch_(watch) { watch_.step(); }

@@ -9,16 +9,16 @@ namespace tandem::parallel {
 namespace {
 
 void check_deadline(std::string_view where, double deadline_s) {
-  require(deadline_s > 0, where, "a deadline is a positive number of seconds, not {}", deadline_s);
+  require(deadline_s > 0, where, "a deadline must be a positive number of seconds, got {}", deadline_s);
 }
 
 void check_reduced(std::string_view where, DType dtype) {
   require(is_floating(dtype) || dtype == DType::i64, where,
-          "{} cannot be reduced: f64, f32, f16, bf16 and i64 can", name_of(dtype));
+          "{} cannot be reduced; supported are f64, f32, f16, bf16 and i64", name_of(dtype));
 }
 
 std::size_t checked_total(std::string_view where, std::span<const std::size_t> counts, int ranks) {
-  require(counts.size() == static_cast<std::size_t>(ranks), where, "{} counts were given for {} ranks",
+  require(counts.size() == static_cast<std::size_t>(ranks), where, "got {} counts for {} ranks",
           counts.size(), ranks);
   return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
 }
@@ -120,7 +120,7 @@ void Communicator::all_to_all(ConstElements outgoing, std::span<const std::size_
 
 void Communicator::broadcast(Elements data, int root, double deadline_s) {
   check_deadline("broadcast", deadline_s);
-  require(root >= 0 && root < size(), "broadcast", "{} is no rank: there are {}, numbered from 0", root,
+  require(root >= 0 && root < size(), "broadcast", "{} is not a rank: there are {}, numbered from 0", root,
           size());
   if (data.count > 0) do_broadcast(data, root, deadline_s);
 }
@@ -142,7 +142,7 @@ std::vector<std::vector<std::byte>> Communicator::gather_bytes(std::span<const s
 }
 
 RankError Communicator::absence_elsewhere(std::uint64_t, double waited_s) {
-  return {"wait", fmt::format("the device has not ended after {:.3g} s", waited_s), {}};
+  return {"wait", fmt::format("the device has not finished after {:.3g} s", waited_s), {}};
 }
 
 void Communicator::barrier(double deadline_s) {

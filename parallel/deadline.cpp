@@ -8,7 +8,7 @@
 namespace tandem::parallel {
 
 void Deadline::pause() {
-  constexpr double kYielding = 0.001;  // seconds; a switch of threads takes some 2 µs
+  constexpr double kYielding = 0.001;  // seconds; a thread switch takes about 2 µs
   if (waited_s_ < kYielding) {
     sched_yield();
   } else {

@@ -13,17 +13,17 @@ namespace {
 
 void check_reduced_on_device(std::string_view where, DType dtype) {
   require(is_floating(dtype) || dtype == DType::i64 || dtype == DType::i32, where,
-          "{} cannot be reduced: f64, f32, f16, bf16, i64 and i32 can", name_of(dtype));
+          "{} cannot be reduced; supported are f64, f32, f16, bf16, i64 and i32", name_of(dtype));
 }
 
 void check_parts(std::string_view where, const ConstElements& part, const ConstElements& all, int ranks) {
   require(all.count == part.count * static_cast<std::size_t>(ranks), where,
-          "{} elements are no {} parts of {}", all.count, ranks, part.count);
+          "{} elements are not {} parts of {}", all.count, ranks, part.count);
   require(part.dtype == all.dtype, where, "one buffer is {}, the other {}", name_of(part.dtype),
           name_of(all.dtype));
 }
 
-// The end of what a device was asked for.
+// Completion of a device's work.
 class DeviceWork final : public Pending::Work {
  public:
   explicit DeviceWork(Backend& backend) : backend_(backend), event_(backend.record_event()) {}
@@ -33,8 +33,8 @@ class DeviceWork final : public Pending::Work {
     Deadline patience(deadline_s);
     while (!test()) {
       if (patience.over())
-        throw RankError("wait", fmt::format("the device has not ended after {:.3g} s", patience.waited_s()),
-                        {});
+        throw RankError("wait",
+                        fmt::format("the device has not finished after {:.3g} s", patience.waited_s()), {});
       patience.pause();
     }
   }
@@ -72,7 +72,7 @@ void DeviceCommunicator::all_gather(ConstElements own, Elements all) {
 }
 
 void DeviceCommunicator::broadcast(Elements data, int root) {
-  require(root >= 0 && root < size(), "broadcast", "{} is no rank: there are {}, numbered from 0", root,
+  require(root >= 0 && root < size(), "broadcast", "{} is not a rank: there are {}, numbered from 0", root,
           size());
   if (data.count > 0) do_broadcast(data, root);
 }

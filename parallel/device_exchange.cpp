@@ -76,7 +76,7 @@ class DeviceExchange final : public optim::ShardExchange {
       if (divisor_ > 1) backend.update().scale_and_limit(sent.range, divisor_, kAnySize);
       if (sent.exact.defined()) compare(sent, found);
     }
-    // A step that overflowed says nothing.
+    // Skips a step that overflowed.
     if (error_ && found.norm > 0.0 && std::isfinite(found.norm) && std::isfinite(found.difference))
       *error_ = {std::sqrt(found.difference), std::sqrt(found.norm)};
     sent_.clear();
@@ -90,7 +90,7 @@ class DeviceExchange final : public optim::ShardExchange {
   };
 
   [[noreturn]] static void fail_on_host() {
-    throw InternalError("shards", "gradients of a device are added up where they lie");
+    throw InternalError("shards", "gradients of a device are reduced in place");
   }
 
   void start(const Tensor& values) {
@@ -99,7 +99,7 @@ class DeviceExchange final : public optim::ShardExchange {
     begun_ = true;
   }
 
-  // That of the same range of the step before: recordings keep its address.
+  // Memory reused from the same range of the step before; recordings keep its address.
   Tensor memory_for(const Tensor& range) {
     Tensor& memory = memory_[range.raw()];
     if (!memory.defined() || memory.shape() != range.shape())
@@ -123,18 +123,19 @@ class DeviceExchange final : public optim::ShardExchange {
   double divisor_ = 1.0;
   bool begun_ = false;
   std::vector<Sent> sent_;
-  std::map<const void*, Tensor> memory_;  // of what is sent, by the address of its range
+  std::map<const void*, Tensor> memory_;  // send buffers, by the address of their range
 };
 
 }  // namespace
 
 void require_device_shards(const ShardExchangeOptions& options, int ranks) {
   require(!options.reproducible, "",
-          "parallel.reduction: reproducible on GPUs: their sums have an order of their own; take fast, or "
+          "parallel.reduction: reproducible is not supported on GPUs, whose sums have their own order; use "
+          "fast, or "
           "device=cpu");
   require(options.shards == ranks, "",
-          "parallel.shards: {} shards by {} rank{} on GPUs: each computes one shard, that of its rank; leave "
-          "the key out, or take device=cpu",
+          "parallel.shards: {} shards by {} rank{} on GPUs, where each rank computes one shard; leave "
+          "the key out, or use device=cpu",
           options.shards, ranks, ranks == 1 ? "" : "s");
 }
 

@@ -1,4 +1,4 @@
-// How ranks on devices add up the shards of a step (optim/step/shards.h): one shard a rank, in the fast mode.
+// Reduction of a step's shards (optim/step/shards.h) on devices: one shard per rank, in the fast mode.
 #pragma once
 
 #include <memory>
@@ -9,11 +9,11 @@
 
 namespace tandem::parallel {
 
-// Gradients go from device to device, in ranges, on the wire in options.wire; weights from host to host.
-// `ranks` and `devices`, connected before the first step, are kept by reference. Throws UserError, naming the
-// key, unless every rank has one shard and the mode is the fast one: a device has no memory to put other
-// shards aside in, and adds in NCCL's order. `error`: as make_shard_exchange has it; the host waits for the
-// device in the first step then.
+// Gradients are reduced between devices in buckets, in the type options.wire; weights between hosts. Keeps
+// references to `ranks` and `devices`, which must be connected before the first step. Throws UserError,
+// naming the key, unless every rank has one shard and the mode is fast: a device has no memory for other
+// shards, and adds in NCCL's order. `error`: see make_shard_exchange; the host then waits for the device in
+// the first step.
 std::unique_ptr<optim::ShardExchange> make_device_exchange(Communicator& ranks, DeviceCommunicator& devices,
                                                            const ShardExchangeOptions& options,
                                                            std::optional<WireError>* error = nullptr);

@@ -1,4 +1,4 @@
-// What a collective reads and writes: elements of one dtype, side by side in host memory.
+// Buffers of a collective: contiguous elements of one dtype in host memory.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace tandem::parallel {
 
-// A type whose values can be sent; std::byte counts as u8.
+// A type that can be sent; std::byte counts as u8.
 template <class T>
 inline constexpr bool is_sent_v = is_storage_type_v<T> || std::is_same_v<T, std::byte>;
 
@@ -26,7 +26,7 @@ template <class R>
 concept SentRange = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
     is_sent_v<std::remove_cv_t<std::ranges::range_value_t<R>>>;
 
-// To be written to. Does not own its memory.
+// A writable buffer, not owned.
 struct Elements {
   void* data = nullptr;
   std::size_t count = 0;
@@ -44,7 +44,7 @@ struct Elements {
   std::size_t bytes() const { return count * size_of(dtype); }
 };
 
-// To be read only.
+// A read-only buffer, not owned.
 struct ConstElements {
   const void* data = nullptr;
   std::size_t count = 0;

@@ -9,7 +9,7 @@ namespace tandem::parallel {
 
 ExitWatch::ExitWatch(double deadline_s, int exit_code, std::function<void()> last_act)
     : thread_([this, deadline_s, exit_code, act = std::move(last_act)] {
-        // What std::chrono can count to, in nanoseconds.
+        // Limit of std::chrono in nanoseconds.
         const std::chrono::duration<double> patience(std::min(deadline_s, 1e9));
         std::unique_lock lock(mutex_);
         if (changed_.wait_for(lock, patience, [this] { return over_; })) return;

@@ -1,4 +1,4 @@
-// An end for calls of other libraries that may not come back.
+// ExitWatch: a watchdog for calls of other libraries that may not return.
 #pragma once
 
 #include <condition_variable>
@@ -8,8 +8,8 @@
 
 namespace tandem::parallel {
 
-// While one lives, `deadline_s` seconds at most go by: then a thread of its own does `last_act`, which is to
-// say why, and ends the process with `exit_code`, without unwinding.
+// Unless destroyed within `deadline_s` seconds, a thread runs `last_act`, which should print the reason, and
+// ends the process with `exit_code`, without unwinding.
 class ExitWatch {
  public:
   ExitWatch(double deadline_s, int exit_code, std::function<void()> last_act);

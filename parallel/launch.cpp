@@ -19,8 +19,8 @@ std::optional<int> number_from_environment(const char* name, int lowest, int hig
   int number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   require(error == std::errc() && end == text.data() + text.size() && number >= lowest && number <= highest,
-          name, "is \"{}\", and not a number from {} to {}: it is set by mpirun, and by nobody else", text,
-          lowest, highest);
+          name, "is \"{}\", expected a number from {} to {}: only mpirun should set it", text, lowest,
+          highest);
   return number;
 }
 
@@ -44,7 +44,8 @@ std::optional<Launch> launch_from_environment() {
 }
 
 std::unique_ptr<Communicator> open_communicator(const CommunicatorOptions& options) {
-  require(options.deadline_s > 0, "deadline", "is a positive number of seconds, not {}", options.deadline_s);
+  require(options.deadline_s > 0, "deadline", "must be a positive number of seconds, got {}",
+          options.deadline_s);
   const std::optional<Launch> launch = launch_from_environment();
   if (!launch || launch->size == 1) return std::make_unique<OneProcess>();
   if (launch->local_rank == 0) remove_leftover_segments(launch->session_folder);
@@ -52,7 +53,8 @@ std::unique_ptr<Communicator> open_communicator(const CommunicatorOptions& optio
   if (const char* asked = std::getenv("TANDEM_ALL_REDUCE")) {
     const std::string_view by = asked;
     require(by == "mpi" || by == "host" || by.empty(), "TANDEM_ALL_REDUCE",
-            "is \"{}\", expected mpi or host: who adds up the gradients of ranks of one host", by);
+            "is \"{}\", expected mpi or host: the implementation of all-reduce between ranks of one host",
+            by);
     if (by == "mpi") chosen.host_sums = false;
   }
   return open_mpi(*launch, chosen);

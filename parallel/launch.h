@@ -1,4 +1,4 @@
-// How this process was started, and the communicator that follows from it.
+// Launch of this process, and the resulting communicator.
 #pragma once
 
 #include <cstddef>
@@ -10,40 +10,39 @@
 
 namespace tandem::parallel {
 
-// What mpirun of Open MPI says in the environment of the processes that it starts.
+// Environment variables set by Open MPI's mpirun.
 struct Launch {
   int rank = 0, size = 1;
-  int local_rank = 0, local_size = 1;  // among those of this host
-  std::string session_folder;          // of this run of mpirun on this host, which removes it; may be empty
+  int local_rank = 0, local_size = 1;  // on this host
+  std::string session_folder;          // of this mpirun on this host, which removes it; may be empty
 };
 
-// Absent without mpirun. Throws UserError for what no mpirun would say.
+// Absent without mpirun. Throws UserError for values that mpirun would not set.
 std::optional<Launch> launch_from_environment();
 
 struct CommunicatorOptions {
-  // For what is waited for at the start and at the end: ranks that do not start, or do not end.
+  // Deadline for ranks that do not start, or do not end.
   double deadline_s = 60;
-  // Whether ranks of a host show each other by shared memory where they are. Without, they ask each other by
-  // messages, as ranks of several hosts do.
+  // Ranks of a host share their status in memory. Without, they exchange messages, as ranks of several hosts
+  // do.
   bool shared_memory = true;
-  // Whether ranks of one host that share memory add up gradients there (parallel/host/host_sums.h), and not
-  // by messages.
+  // Ranks of one host with shared memory reduce gradients there (parallel/host/host_sums.h) instead of by
+  // messages.
   bool host_sums = true;
-  // Larger messages are sent in pieces of so many bytes.
+  // Larger messages are split into pieces of this size.
   std::size_t piece_bytes = std::size_t{1} << 30;
 };
 
-// OneProcess without mpirun, or with a single rank; Open MPI's otherwise, whose library is opened only then:
-// libmpi.so.40, or the file that the environment variable TANDEM_MPI_LIBRARY names. Once a process. Throws
-// VendorError when mpirun started several ranks and MPI cannot be used, with the reason. Ranks that do not
-// start, or do not meet once MPI has started, within the deadline end the process with exit code 1 and a line
-// on stderr that names them: MPI does not come back from waiting for them.
+// OneProcess without mpirun or with a single rank; otherwise Open MPI, whose library is opened only then:
+// libmpi.so.40, or the file in the environment variable TANDEM_MPI_LIBRARY. Call once per process. Throws
+// VendorError with the reason when mpirun started several ranks and MPI is unusable. If ranks do not start,
+// or do not meet after MPI's start, within the deadline, the process ends with exit code 1 and a line on
+// stderr that names them, because MPI does not return from waiting for them.
 //
-// The environment variable TANDEM_ALL_REDUCE=mpi does as host_sums = false.
+// The environment variable TANDEM_ALL_REDUCE=mpi means host_sums = false.
 //
-// When the communicator is destroyed all ranks meet once more and MPI is closed. Where that cannot be (an
-// exception is on its way, a rank has failed, work is pending) MPI is left as it is, whereupon mpirun ends
-// all ranks as soon as this process ends.
+// The destructor synchronises all ranks and closes MPI. If that is impossible (during an exception, after a
+// failed rank, with pending work), MPI stays open, and mpirun ends all ranks when this process ends.
 std::unique_ptr<Communicator> open_communicator(const CommunicatorOptions& options = {});
 
 }  // namespace tandem::parallel

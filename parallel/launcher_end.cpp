@@ -12,10 +12,10 @@ namespace tandem::parallel {
 void end_launcher_after(double seconds) {
   constexpr long kEveryMs = 50;
   const pid_t launcher = getppid();
-  if (launcher <= 1) return;  // gone already
+  if (launcher <= 1) return;  // already gone
   const auto looks = static_cast<long>(seconds * 1000) / kEveryMs;
-  // Past the handlers of fork: other threads may hold their locks, for ever in the copy, which makes system
-  // calls alone.
+  // Bypasses fork's handlers: other threads may hold locks, which would stay locked in the copy. The copy
+  // only makes system calls.
   if (syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr) != 0) return;
   setsid();
   syscall(SYS_close_range, 0U, ~0U, 0U);

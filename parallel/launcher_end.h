@@ -1,14 +1,13 @@
-// An end for a launcher that stays when all of its processes have gone.
+// Termination of a launcher that hangs after its processes have ended.
 #pragma once
 
 namespace tandem::parallel {
 
-// To be called by a process that ends for good: leaves one behind that looks after the launcher, which is the
-// parent, until that has ended, and ends it by SIGKILL after `seconds`. What is left behind holds no file.
-// Where there can be none, nothing happens.
+// Call from a process that is ending: forks a process that waits for the launcher, its parent, and kills it
+// by SIGKILL after `seconds`. The fork holds no files. Without fork, no effect.
 //
-// mpirun of Open MPI 4.1 waits for ever for a lock of PMIx, in PMIx_server_finalize, after a few of a hundred
-// ends of ranks that were stopped while they started; a job of a cluster would keep its machines.
+// mpirun of Open MPI 4.1 sometimes (a few in a hundred) waits forever for a lock of PMIx, in
+// PMIx_server_finalize, when ranks were stopped during their start; a cluster job would keep its machines.
 void end_launcher_after(double seconds);
 
 }  // namespace tandem::parallel

@@ -20,12 +20,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// What the jobs of an mpirun have in common, the upper half of their numbers.
+// Upper half of the job numbers of one mpirun, common to its jobs.
 using Family = std::uint32_t;
 constexpr int kFamilyBits = 16;
 
-// Of an mpirun that is gone; nothing where it runs, or may. Its contact.txt: "1506017280.0;tcp://…", the
-// number of its own job, and its process in the next line.
+// The family of an mpirun that has ended; empty if it runs, or may. Its contact.txt has
+// "1506017280.0;tcp://…", the number of its own job, and its process id in the next line.
 std::optional<Family> family_of_ended(const fs::path& session) {
   std::ifstream contact(session / "contact.txt");
   std::uint32_t job = 0;
@@ -37,7 +37,7 @@ std::optional<Family> family_of_ended(const fs::path& session) {
   return job >> kFamilyBits;
 }
 
-// Of "59c40001.0", a job and a rank.
+// Parses "59c40001.0", a job and a rank.
 std::optional<Family> family_of_segment(std::string_view name) {
   const std::size_t end = name.find('.');
   std::uint32_t job = 0;
@@ -53,7 +53,7 @@ void remove_leftover_segments(const fs::path& session, const fs::path& shared_me
   const fs::path sessions = session.parent_path();
   const std::string folder = sessions.filename().string();
   if (!folder.starts_with(kSessions)) return;
-  std::error_code error;  // what cannot be read or removed stays
+  std::error_code error;  // ignores files that cannot be read or removed
   std::set<Family> ended;
   for (const auto& entry : fs::directory_iterator(sessions, error))
     if (const auto family = family_of_ended(entry.path())) ended.insert(*family);

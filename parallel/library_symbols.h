@@ -1,4 +1,4 @@
-// Functions of a library that is opened at run time.
+// Symbols of libraries opened at run time.
 #pragma once
 
 #include <dlfcn.h>
@@ -7,7 +7,7 @@
 
 namespace tandem::parallel {
 
-// Takes symbols of the library, and remembers the first that is missing.
+// Loads symbols of the library, and remembers the first missing one.
 class LibrarySymbols {
  public:
   explicit LibrarySymbols(void* handle) : handle_(handle) {}
@@ -17,7 +17,7 @@ class LibrarySymbols {
     target = reinterpret_cast<T>(dlsym(handle_, name));
     if (!target && missing_.empty()) missing_ = name;
   }
-  // "": none.
+  // "": none
   const std::string& missing() const { return missing_; }
 
  private:
@@ -25,7 +25,7 @@ class LibrarySymbols {
   std::string missing_;
 };
 
-// Of the last call of dlopen or dlsym that failed.
+// Error of the last failed dlopen or dlsym.
 inline std::string library_error() {
   const char* const text = dlerror();
   return text ? text : "unknown error";

@@ -1,5 +1,4 @@
-// The communicator of a process that is alone: nothing is waited for, and nothing is copied that lies where
-// it should.
+// Communicator of a single process: no waiting, and copies only between different buffers.
 #pragma once
 
 #include "parallel/communicator.h"

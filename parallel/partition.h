@@ -1,4 +1,4 @@
-// How things in a row are divided among ranks, by core/partition.h.
+// Partition of a sequence among ranks, by core/partition.h.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ inline Range part_of_rank(std::size_t count, int ranks, int rank) {
   return part_of(count, static_cast<std::size_t>(ranks), static_cast<std::size_t>(rank));
 }
 
-// How many belong to each rank.
+// The size of each rank's part.
 inline std::vector<std::size_t> counts_of_ranks(std::size_t count, int ranks) {
   std::vector<std::size_t> counts(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank)

@@ -1,4 +1,4 @@
-// The error of a rank that waited for others in vain.
+// Error of a timeout: a rank waited for others in vain.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@
 
 namespace tandem::parallel {
 
-// A rank did not come to a collective, or did not go on in it, before its deadline. The communicator is of no
-// more use: what remains is Communicator::abort, and to start again from the last checkpoint. Of several
-// processes each ends within 5 s, whether it calls it or not.
+// A rank did not reach or finish a collective before its deadline. The communicator is unusable: only
+// Communicator::abort remains, and a restart from the last checkpoint. With several processes each ends
+// within 5 s, with or without that call.
 class [[gnu::visibility("default")]] RankError : public Error {
  public:
-  // `ranks`: those that are to blame, ascending; empty where that cannot be told.
+  // `ranks`: the ranks to blame, ascending; empty if unknown.
   RankError(std::string_view where, const std::string& message, std::vector<int> ranks)
       : Error(where, message), ranks_(std::move(ranks)) {}
 

@@ -8,7 +8,7 @@
 namespace tandem::parallel {
 
 void RankPeers::begin(bool has_samples) {
-  // The first rank that has samples, and whether all have.
+  // The first rank with samples, and whether all have some.
   std::array<std::int64_t, 2> least{has_samples ? ranks_.rank() : ranks_.size(), has_samples ? 1 : 0};
   ranks_.all_reduce(least, Reduction::min, deadline_s_);
   const bool none = least[0] == ranks_.size(), all = least[1] == 1;
@@ -36,7 +36,7 @@ void RankPeers::follow() {
     nothing.assign(static_cast<std::size_t>(length), 0.0);
     ranks_.all_reduce(nothing, Reduction::sum, deadline_s_);
   }
-  teller_ = -1;  // it has told the end
+  teller_ = -1;  // the end was announced
 }
 
 void RankPeers::end() {

@@ -1,9 +1,9 @@
-// Batch norm over the shards of all ranks (autograd/ops/norm_peers.h).
+// RankPeers: batch norm over the shards of all ranks (autograd/ops/norm_peers.h).
 //
-// A rank makes the calls of its layers, which are the same on every rank that has samples of a micro-batch,
-// in the same order, among those of gradients that are added up meanwhile. A rank without samples makes none
-// by itself: then the first rank that has some tells how much is added up next, and gradients wait until
-// backward has ended (`uneven`), so that all ranks make the same calls all the same.
+// A rank makes the calls of its layers, which are the same in order on every rank with samples of a
+// micro-batch, interleaved with all-reduces of gradients. A rank without samples has no such calls: then the
+// first rank with samples announces the size of each next sum, and gradients wait until the end of backward
+// (`uneven`), so that all ranks make the same calls.
 #pragma once
 
 #include "autograd/ops/norm_peers.h"
@@ -13,26 +13,26 @@ namespace tandem::parallel {
 
 class RankPeers final : public BatchNormPeers {
  public:
-  // `ranks` is kept by reference. Functions throw what a communicator throws.
+  // Keeps a reference to `ranks`. Functions throw as a communicator does.
   RankPeers(Communicator& ranks, double deadline_s) : ranks_(ranks), deadline_s_(deadline_s) {}
 
-  // Of each micro-batch, by every rank: `begin`; its forward and backward, or `follow` where this rank has no
+  // For each micro-batch on every rank: `begin`; its forward and backward, or `follow` on a rank without
   // samples; `end`.
   void begin(bool has_samples);
   void follow();
   void end();
-  // Whether some rank has no samples of the micro-batch that has begun, and some have.
+  // Whether only some ranks have samples of the current micro-batch.
   bool uneven() const { return teller_ >= 0; }
 
   void sum(std::span<double> values) override;
 
  private:
-  // How many values come next, of who tells it; 0: no more.
+  // The number of next values, announced by `teller_`; 0: no more.
   std::int64_t told(std::int64_t length);
 
   Communicator& ranks_;
   const double deadline_s_;
-  int teller_ = -1;  // the first rank with samples, where there are ranks without; else -1
+  int teller_ = -1;  // first rank with samples if some rank has none; else -1
 };
 
 }  // namespace tandem::parallel

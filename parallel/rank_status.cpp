@@ -22,53 +22,53 @@
 
 namespace tandem::parallel {
 
-// All zero is a record of nobody, so that a file of zeros needs no beginning.
+// All zeros mean an empty record, so a zeroed file needs no initialisation.
 struct RankStatusBoard::Header {
   std::atomic<std::uint64_t> id;
   std::atomic<std::uint32_t> aborted, told;
 };
 
-// A rank's own line of the cache.
+// A rank's own cache line.
 struct alignas(64) RankStatusBoard::Slot {
   std::atomic<std::int32_t> process;
   std::atomic<Call> call;
-  std::atomic<std::uint64_t> begun, ended;  // ended: all below this number + 1
+  std::atomic<std::uint64_t> begun, ended;  // ended: all calls below this number + 1
   std::atomic<std::int64_t> looked_ms;
   std::atomic<std::uint64_t> started;  // start_of_process
 };
 
-static_assert(std::atomic<std::uint64_t>::is_always_lock_free);  // or processes could not share it
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);  // required between processes
 
 namespace {
 
 constexpr std::size_t kHeaderBytes = 64;
 
-// Of the host, not of the process: CLOCK_MONOTONIC.
+// Host-wide clock: CLOCK_MONOTONIC.
 std::int64_t now_ms() {
   using namespace std::chrono;
   return duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count();
 }
 
-// Zero where it is new; null where it cannot be had.
+// Zeroed if new; null if unavailable.
 void* map_shared(const std::string& path, std::size_t bytes) {
   const int file = open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (file < 0) return nullptr;
   void* memory = MAP_FAILED;
-  // Room is taken now: a full disk must not become a signal later.
+  // Reserves the space now, so that a full disk is an error instead of a signal later.
   if (posix_fallocate(file, 0, static_cast<off_t>(bytes)) == 0)
     memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   close(file);
   return memory == MAP_FAILED ? nullptr : memory;
 }
 
-// What /proc/PID/stat says from the state on, as text; nothing where there is no such process.
+// The text of /proc/PID/stat from the state on; empty if the process does not exist.
 std::optional<std::array<char, 512>> stat_of(std::int32_t process) {
   std::FILE* const file = std::fopen(fmt::format("/proc/{}/stat", process).c_str(), "re");
   if (!file) return std::nullopt;
   std::array<char, 512> text{};
   const std::size_t length = std::fread(text.data(), 1, text.size() - 1, file);
   std::fclose(file);
-  // "PID (name) STATE …"; the name may hold anything, parentheses, too.
+  // "PID (name) STATE …"; the name may contain anything, including parentheses.
   std::size_t end = length;
   while (end > 0 && text[end - 1] != ')') --end;
   std::array<char, 512> rest{};
@@ -79,7 +79,7 @@ std::optional<std::array<char, 512>> stat_of(std::int32_t process) {
 void* map_private(std::size_t bytes) {
   void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
-    throw VendorError("ranks", fmt::format("the system gives no {} bytes: {}", bytes, std::strerror(errno)));
+    throw VendorError("ranks", fmt::format("the system refuses {} bytes: {}", bytes, std::strerror(errno)));
   return memory;
 }
 
@@ -186,7 +186,7 @@ void RankStatusBoard::kill_others() const {
 RankStatus RankStatusBoard::read_slot(int rank) const {
   const Slot& from = slot(rank);
   RankStatus arrival{.rank = rank, .process = from.process};
-  arrival.oldest = from.ended + 1;  // before what was begun: it ends no call that has not begun
+  arrival.oldest = from.ended + 1;  // read before `begun`, so that no unstarted call counts as ended
   arrival.begun = from.begun;
   arrival.call = from.call;
   arrival.silent_ms = now_ms() - from.looked_ms;

@@ -1,8 +1,8 @@
-// Where each rank is, for the one that waits: the record that says who did not come.
+// RankStatusBoard: status of each rank for timeout reports.
 //
-// Calls of a communicator are numbered from 1, the same on all ranks. A rank writes down what it begins, what
-// it has not ended, and when it last looked after communication at all; one store each, to memory that the
-// ranks of a host share. It can be read while its owner computes, is stopped or is gone.
+// Calls of a communicator are numbered from 1, the same on all ranks. A rank records the call it starts, the
+// first unfinished one, and the time of its last progress, with one store each, in memory shared by the ranks
+// of a host. The record is readable while its owner computes, is stopped or is gone.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace tandem::parallel {
 
 enum class Call : std::uint8_t {
   none,
-  start,  // ranks find each other
+  start,  // ranks connect
   all_reduce,
   reduce_scatter,
   all_gather,
@@ -23,57 +23,56 @@ enum class Call : std::uint8_t {
   broadcast,
   gather,
   barrier,
-  end,     // ranks part
-  closing  // all have come to the end, and MPI is closed
+  end,     // ranks disconnect
+  closing  // all ranks have disconnected, and MPI is closed
 };
 
 std::string_view name_of(Call call);
 
 enum class ProcessState : std::uint8_t { unknown, runs, stopped, ended };
 
-// One rank's record, as it is sent, too.
+// One rank's record, also sent as a message.
 struct RankStatus {
   std::int32_t rank = 0;
-  std::int32_t process = 0;    // its number on its host; 0 before it is there
-  std::uint64_t begun = 0;     // number of the last call that it has begun; 0: none
-  std::uint64_t oldest = 1;    // of the first call that it has not ended; begun + 1 when it has ended all
-  std::int64_t silent_ms = 0;  // since it last looked after communication
+  std::int32_t process = 0;    // process id on its host; 0 before it exists
+  std::uint64_t begun = 0;     // number of the last started call; 0: none
+  std::uint64_t oldest = 1;    // number of the first unfinished call; begun + 1: none
+  std::int64_t silent_ms = 0;  // since its last progress in communication
   Call call = Call::none;      // the last one
   ProcessState state = ProcessState::unknown;
 };
 
-// The state of a process of this host, from /proc.
+// The state of a process on this host, from /proc.
 ProcessState state_of_process(std::int32_t process);
-// When it began, in ticks since the host did: what tells it from another one that got its number later. 0
-// where it is gone.
+// Start time in ticks since boot, which distinguishes it from a later process with the same id; 0 if gone.
 std::uint64_t start_of_process(std::int32_t process);
 
 class RankStatusBoard {
  public:
-  // Shared with the processes that name the same folder, which each give the same `size`; alone when it is
-  // empty or cannot be used. The file in it lies there until `unlink`, and is a few kilobytes long.
+  // Shared with the processes that use the same folder and `size`; private if the folder is empty or
+  // unusable. The file exists until `unlink`, with a few kilobytes.
   RankStatusBoard(int rank, int size, const std::string& folder);
   ~RankStatusBoard();
   RankStatusBoard(const RankStatusBoard&) = delete;
   RankStatusBoard& operator=(const RankStatusBoard&) = delete;
 
-  // The same for all that share it, and for nobody else.
+  // Equal for all processes that share it, and unique.
   std::uint64_t id() const;
   void unlink();
 
-  // Of this rank.
+  // For this rank.
   void begun(std::uint64_t number, Call call);
   void ended_below(std::uint64_t oldest);
   void looked();
 
-  // True for the first process that asks, which tells why all end, and then says that it has.
+  // True for the first caller, which prints the reason for the end and then confirms it.
   bool first_to_abort();
   void has_told();
   bool is_told() const;
-  // Ends the processes of other ranks: those that are stopped, which hear of no other end, or all.
+  // Kills the processes of other ranks: stopped ones, which would not notice another end, or all.
   void kill_stopped() const;
   void kill_others() const;
-  // Of those that are there.
+  // Records of the existing ranks.
   std::vector<RankStatus> read() const;
   RankStatus own() const { return read_slot(rank_); }
 
@@ -86,7 +85,7 @@ class RankStatusBoard {
   void kill_where(bool (*applies)(const RankStatus&)) const;
 
   int rank_, size_;
-  std::string path_;  // empty when it is not shared
+  std::string path_;  // empty if not shared
   std::size_t bytes_;
   Header* header_;  // followed by size_ slots
 };

@@ -64,7 +64,7 @@ class RankExchange : public optim::ShardExchange {
     return {values.raw(), static_cast<std::size_t>(values.numel()), values.dtype()};
   }
 
-  // Of a buffer that ranks have parts of.
+  // The own part of a buffer divided among ranks.
   Tensor own_part(const Tensor& whole, std::span<const std::size_t> counts) const {
     const auto own = counts.begin() + ranks_.rank();
     return whole.rows(std::accumulate(counts.begin(), own, Index{0}), static_cast<Index>(*own));
@@ -75,7 +75,7 @@ class RankExchange : public optim::ShardExchange {
   const Range block_;
 };
 
-// Ranges of gradients on their way.
+// Ranges of gradients in flight.
 class RangeSums {
  public:
   RangeSums(Communicator& ranks, const ShardExchangeOptions& options, std::optional<WireError>* error)
@@ -96,10 +96,10 @@ class RangeSums {
       backend.cast(range, sum.sent);
       sum.work = start(sum.sent);
     }
-    for (Sum& each : sums_) each.work.test();  // helps along those before it
+    for (Sum& each : sums_) each.work.test();  // makes progress on earlier ones
   }
 
-  // Of `total`, of which `own` is a part, that part alone, and at once.
+  // Synchronous reduce-scatter of `total` to `own`, a part of it.
   void scatter(const Tensor& total, std::span<const std::size_t> counts, const Tensor& own) {
     if (options_.wire == DType::f32) return reduce(total, counts, own);
     const auto first = (static_cast<const float*>(own.raw()) - total.data<float>());
@@ -152,7 +152,7 @@ class RangeSums {
         Elements(values.raw(), static_cast<std::size_t>(values.numel()), values.dtype()), Reduction::sum);
   }
 
-  // That of the same range of the step before.
+  // Memory reused from the same range of the step before.
   Tensor memory_for(const Tensor& range) {
     if (used_ == memory_.size() || memory_[used_].shape() != range.shape()) {
       memory_.resize(used_);
@@ -173,7 +173,7 @@ class RangeSums {
     add_difference(sum.range, sum.exact, found);
   }
 
-  // Squares of it.
+  // Adds squared differences.
   static void add_difference(const Tensor& got, const Tensor& exact, WireError& found) {
     for (Index i = 0; i < exact.numel(); ++i) {
       const double value = exact.data<float>()[i],
@@ -183,7 +183,7 @@ class RangeSums {
     }
   }
 
-  // A step that overflowed says nothing.
+  // Skips a step that overflowed.
   void note(const WireError& squares) {
     if (error_ && squares.norm > 0.0 && std::isfinite(squares.norm) && std::isfinite(squares.difference))
       *error_ = {std::sqrt(squares.difference), std::sqrt(squares.norm)};
@@ -194,7 +194,7 @@ class RangeSums {
   std::optional<WireError>* const error_;
   double divisor_ = 1.0;
   std::vector<Sum> sums_;
-  std::vector<Tensor> memory_;  // of what is sent, in the order of the ranges
+  std::vector<Tensor> memory_;  // send buffers, in the order of the ranges
   std::size_t used_ = 0;
 };
 
@@ -203,7 +203,7 @@ class FastExchange final : public RankExchange {
   FastExchange(Communicator& ranks, const ShardExchangeOptions& options, std::optional<WireError>* error)
       : RankExchange(ranks, options), ranges_(ranks, options_, error) {}
 
-  // The only shard is added up where it lies.
+  // A single shard needs no copy.
   void add(std::span<const float> values) override {
     ++added_;
     if (own() == 1) {
@@ -229,8 +229,7 @@ class FastExchange final : public RankExchange {
 
   void drop() override { added_ = 0; }
 
-  // Where every rank has one shard: all of them do the same. Nothing is on its way in a process that is
-  // alone.
+  // Only if every rank has one shard, so that all do the same. A single process reduces nothing.
   std::size_t bucket_bytes() const override {
     return ranks_.size() > 1 && options_.shards == ranks_.size() ? options_.bucket_bytes : 0;
   }
@@ -247,7 +246,7 @@ class FastExchange final : public RankExchange {
 
   int added_ = 0;
   std::span<const float> only_;
-  std::vector<float> sum_;  // its memory is kept
+  std::vector<float> sum_;  // reused memory
   RangeSums ranges_;
 };
 
@@ -261,13 +260,13 @@ class ReproducibleExchange final : public RankExchange {
   }
 
   void sum(std::span<float> total) override {
-    ensure(current_ != nullptr, "shards", "nothing was added");
+    ensure(current_ != nullptr, "shards", "sum without add");
     all_reduce_shards(ranks_, *current_, total, options_.deadline_s);
     drop();
   }
 
   void sum_parts(const Tensor& total, std::span<const std::size_t> counts) override {
-    ensure(current_ != nullptr, "shards", "nothing was added");
+    ensure(current_ != nullptr, "shards", "sum without add");
     const Tensor part = own_part(total, counts);
     reduce_scatter_shards(ranks_, *current_, counts,
                           std::span(part.data<float>(), static_cast<std::size_t>(part.numel())),
@@ -281,8 +280,8 @@ class ReproducibleExchange final : public RankExchange {
   }
 
  private:
-  std::map<std::size_t, ShardSum<float>> sums_;  // by length: their memory is kept
-  ShardSum<float>* current_ = nullptr;           // that shards were added to
+  std::map<std::size_t, ShardSum<float>> sums_;  // by length; reused memory
+  ShardSum<float>* current_ = nullptr;           // the current sum
 };
 
 }  // namespace
@@ -308,8 +307,8 @@ std::vector<double> gather_rows(Communicator& ranks, std::span<const double> own
 std::unique_ptr<optim::ShardExchange> make_shard_exchange(Communicator& ranks,
                                                           const ShardExchangeOptions& options,
                                                           std::optional<WireError>* error) {
-  require(options.shards >= ranks.size(), "shards", "{} for {} ranks: each has one at least", options.shards,
-          ranks.size());
+  require(options.shards >= ranks.size(), "shards", "{} for {} ranks: each needs at least one",
+          options.shards, ranks.size());
   if (options.reproducible) return std::make_unique<ReproducibleExchange>(ranks, options);
   return std::make_unique<FastExchange>(ranks, options, error);
 }

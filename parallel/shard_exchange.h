@@ -1,10 +1,9 @@
-// How ranks add up the shards of a step (optim/step/shards.h).
+// Reduction of a step's shards (optim/step/shards.h) over ranks.
 //
-// Fast: a rank adds its own shards in their order, and the communicator adds those of the ranks in an order
-// of its own; a rank with a single shard adds its gradients up in ranges, while backward makes others, in 16
-// bits where that is asked for. Reproducible: all shards are added in the fixed tree over their number
-// (parallel/shard_tree.h), so that the sums have the same bits whoever computed which shards. All ranks get
-// the same bits in both.
+// Fast mode: a rank adds its own shards in order, and the communicator adds those of the ranks in its own
+// order; a rank with a single shard reduces gradients in buckets during backward, optionally in 16 bits.
+// Reproducible mode: all shards are added in a fixed tree over their number (parallel/shard_tree.h), so the
+// bits do not depend on the assignment of shards to ranks. In both modes all ranks get the same bits.
 #pragma once
 
 #include <memory>
@@ -17,38 +16,38 @@
 
 namespace tandem::parallel {
 
-// A flag that every rank shows the others beside what its shards tell of a step.
+// A flag that ranks exchange with the weights of their shards.
 struct SharedFlag {
   bool own = false;
-  bool any = false;  // some rank's was set in the last step; the same on all
+  bool any = false;  // whether some rank's flag was set in the last step; the same on all
 };
 
-// The rows of all ranks, `counts` values of each, of which `own` are this one's; and their flags.
+// All-gathers rows of `counts` values, of which `own` are this rank's, and the flags.
 std::vector<double> gather_rows(Communicator& ranks, std::span<const double> own,
                                 std::vector<std::size_t> counts, SharedFlag* flag, double deadline_s);
 
 struct ShardExchangeOptions {
-  int shards = 1;  // at least as many as ranks; rank r owns part_of_rank(shards, ranks, r)
+  int shards = 1;  // at least the number of ranks; rank r owns part_of_rank(shards, ranks, r)
   double usual_samples = 1.0;
   bool reproducible = false;
   double deadline_s = 60.0;
-  // Of the fast mode: bytes of a range of gradients; 0: all at once.
+  // Fast mode: bucket size in bytes; 0: a single reduction.
   std::size_t bucket_bytes = 0;
-  // What gradients are sent as: f32, f16 or bf16. Each is rounded once, and again at every addition, in f32.
-  // Ranges of f16 are divided by the power of two from the number of ranks on, so that no sum is too large
-  // whose parts are not.
+  // Type of transmitted gradients: f32, f16 or bf16. Values are rounded before sending and at every addition,
+  // which is in f32. f16 buckets are divided by the next power of two from the number of ranks, so that sums
+  // of values in range do not overflow.
   DType wire = DType::f32;
-  SharedFlag* flag = nullptr;  // kept; absent: none is shown
+  SharedFlag* flag = nullptr;  // kept by reference; absent: no flag
 };
 
-// What 16 bits on the wire made of a sum.
+// Error of a sum by 16-bit transmission.
 struct WireError {
-  double difference = 0.0, norm = 0.0;  // of the sum to that in f32; of that
+  double difference = 0.0, norm = 0.0;  // norms of the difference to the f32 sum, and of that sum
 };
 
-// `ranks` is kept by reference. Throws UserError for fewer shards than ranks; its functions throw what a
-// communicator throws.
-// `error`: where given, the first gradients are sent in f32, too, and what is found is put there.
+// Keeps a reference to `ranks`. Throws UserError for fewer shards than ranks; its functions throw as a
+// communicator does. `error`: if given, the first gradients are also sent in f32, and their difference is
+// stored there.
 std::unique_ptr<optim::ShardExchange> make_shard_exchange(Communicator& ranks,
                                                           const ShardExchangeOptions& options,
                                                           std::optional<WireError>* error = nullptr);

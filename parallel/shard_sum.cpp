@@ -15,12 +15,12 @@ ShardSum<T>::ShardSum(int shards, Range block, std::size_t length)
       next_(static_cast<int>(block.first)),
       last_(static_cast<int>(block.last)) {
   require(shards > 0 && block.first <= block.last && block.last <= static_cast<std::size_t>(shards), "shards",
-          "{} to {} is no block of {} shards", block.first, block.last, shards);
+          "{} to {} is not a block of {} shards", block.first, block.last, shards);
 }
 
 template <class T>
 void ShardSum<T>::add(std::span<const T> shard) {
-  require(!complete(), "shards", "all of shards {} to {} have come", block_.first, block_.last);
+  require(!complete(), "shards", "all shards {} to {} were already added", block_.first, block_.last);
   require(shard.size() == length_, "shards", "shard {} has {} elements, expected {}", next_, shard.size(),
           length_);
   ShardNode node{next_++, 1};
@@ -64,7 +64,7 @@ std::vector<ShardNode> nodes_of_rank(int shards, int ranks, int rank) {
   return largest_nodes(shards, static_cast<int>(block.first), static_cast<int>(block.last));
 }
 
-// Adds up the nodes, each of `length` elements at i · length of `values`, to the root, which is left at 0.
+// Adds the nodes, `length` elements each at i · length of `values`, into the root at 0.
 template <class T>
 void add_nodes(int shards, std::span<const ShardNode> nodes, T* values, std::size_t length) {
   struct Part {
@@ -88,7 +88,7 @@ void add_nodes(int shards, std::span<const ShardNode> nodes, T* values, std::siz
          "the nodes of all ranks leave {} sums of {} shards", parts.size(), shards);
 }
 
-// Which elements of each rank's part are added in a round.
+// Elements of each rank's part that are added in a round.
 std::vector<Range> ranges_of_round(std::span<const std::size_t> counts, std::size_t round, std::size_t step) {
   std::vector<Range> ranges;
   std::size_t first = 0;
@@ -118,8 +118,7 @@ void reduce_scatter_shards(Communicator& ranks, const ShardSum<T>& sum, std::spa
   const auto self = static_cast<std::size_t>(rank);
   require(
       counts.size() == static_cast<std::size_t>(size) && total == sum.length() && own.size() == counts[self],
-      "shards",
-      "{} counts that add up to {}, and {} elements of one's own, do not fit {} ranks and {} elements",
+      "shards", "{} counts with the sum {}, and {} own elements, do not fit {} ranks and {} elements",
       counts.size(), total, own.size(), size, sum.length());
   if (size == 1) {
     std::copy(sum.sums()[0].begin(), sum.sums()[0].end(), own.begin());

@@ -11,10 +11,10 @@ namespace {
 constexpr std::int64_t kSilentMs = 1000;
 
 constexpr const char* kWayOut =
-    "The run goes on from its last checkpoint, with any number of ranks; if a rank is only slow, a longer "
+    "The run can resume from its last checkpoint with any number of ranks; if a rank is only slow, a longer "
     "parallel.deadline_s helps";
 
-// By rank; null for those that were neither seen nor heard.
+// By rank; null for unreachable ranks.
 std::vector<const RankStatus*> by_rank(std::span<const RankStatus> arrivals, int size) {
   std::vector<const RankStatus*> found(static_cast<std::size_t>(size), nullptr);
   for (const RankStatus& arrival : arrivals)
@@ -25,7 +25,7 @@ std::vector<const RankStatus*> by_rank(std::span<const RankStatus> arrivals, int
 bool is_silent(const RankStatus* arrival, Call call) {
   if (!arrival || arrival->state == ProcessState::stopped || arrival->state == ProcessState::ended)
     return true;
-  // Inside of MPI_Init and MPI_Finalize nobody looks.
+  // Inside of MPI_Init and MPI_Finalize no rank records progress.
   return call != Call::start && call != Call::closing && arrival->silent_ms >= kSilentMs;
 }
 
@@ -80,16 +80,18 @@ RankError absence(std::span<const RankStatus> arrivals, const Waiting& waiting,
   const std::string waited =
       fmt::format("rank {} waited for {}", waiting.rank, duration_text(waiting.waited_s));
   if (ranks.empty())
-    return {where,
-            waiting.call == Call::start
-                ? fmt::format(
-                      "all ranks are there, and Open MPI has not joined them: {}. Cores may have too much "
-                      "to do, or hosts do not reach each other. {}",
-                      waited, kWayOut)
-                : fmt::format("all ranks came and look after it, and it does not end: {}. The connection "
-                              "between hosts may be broken. {}",
-                              waited, kWayOut),
-            ranks};
+    return {
+        where,
+        waiting.call == Call::start
+            ? fmt::format(
+                  "all ranks are running, but Open MPI has not connected them: {}. Cores may be overloaded, "
+                  "or hosts cannot reach each other. {}",
+                  waited, kWayOut)
+            : fmt::format(
+                  "all ranks take part and make progress, but the call does not finish: {}. The connection "
+                  "between hosts may be broken. {}",
+                  waited, kWayOut),
+        ranks};
   const bool came = std::all_of(ranks.begin(), ranks.end(), [&](int rank) {
     const RankStatus* const arrival = found[static_cast<std::size_t>(rank)];
     return arrival && arrival->begun >= waiting.number;

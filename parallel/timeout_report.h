@@ -1,4 +1,4 @@
-// Who is to blame when a rank has waited in vain, and the words for it.
+// Timeout report: the ranks to blame, and the message.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace tandem::parallel {
 
-// Where the waiting rank is.
+// State of the waiting rank.
 struct Waiting {
   int rank = 0, size = 1;
   Call call = Call::none;
@@ -19,18 +19,18 @@ struct Waiting {
   double waited_s = 0;
 };
 
-// Ascending; empty when every rank has come and looks after its communication. `arrivals` are of ranks that
-// could be seen or that answered, in any order; the one that waits may be among them, and is never to blame.
+// Ascending; empty when every rank takes part and makes progress. `arrivals` are records of reachable ranks,
+// in any order; the waiting rank may be among them, and is never to blame.
 //
-// A rank looks after communication a thousand times a second while it waits. So of those that have not ended
-// the call, it is they who are silent for a second, stopped, gone, or neither seen nor heard; those that look
-// and have not come wait for somebody themselves. Where no rank is silent, those that have not come are:
-// ranks that make different calls wait for each other. At the start, and while MPI is closed, all are inside
-// of MPI, and nobody looks.
+// A waiting rank records progress a thousand times a second. So among ranks that have not finished the call,
+// those are to blame that were silent for a second, stopped, gone, or unreachable; ranks that record progress
+// are waiting themselves. If no rank is silent, the ranks that have not reached the call are to blame: ranks
+// with different calls wait for each other. At the start, and while MPI is closed, all ranks are inside of
+// MPI without progress.
 std::vector<int> ranks_to_blame(std::span<const RankStatus> arrivals, const Waiting& waiting);
 
 // "[all_reduce 17] rank 2 (process 4711 on node1, stopped) did not come: rank 0 waited for 1:00. …", with the
-// way out. hosts[r] is the name of the host of rank r, or empty.
+// way out. hosts[r] is the name of rank r's host, or empty.
 RankError absence(std::span<const RankStatus> arrivals, const Waiting& waiting,
                   std::span<const std::string> hosts);
 

@@ -11,7 +11,7 @@
 
 namespace tandem::parallel {
 
-// A rank's own line of the cache.
+// A rank's own cache line.
 struct alignas(64) HostSums::Counters {
   std::atomic<std::uint64_t> in, added, out;
 
@@ -28,17 +28,17 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kGranule = std::size_t{2} << 20;  // of the allocator's segments
-constexpr std::size_t kSliceUnit = 64;                  // elements: no two ranks write to a line of the cache
+constexpr std::size_t kSliceUnit = 64;                  // elements: no two ranks write to one cache line
 
 std::size_t rounded_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
 
-// The id of SharedMemory, then the counters on lines of their own.
+// The id of SharedMemory, then the counters on separate cache lines.
 std::size_t header_bytes(int size) { return rounded_up(64 * (static_cast<std::size_t>(size) + 1), kPage); }
 std::size_t buffer_bytes(int size) {
   return (static_cast<std::size_t>(size) + 1) * HostSums::kDepth * HostSums::kChunkBytes;
 }
 
-// Gives out the buffers of a shared memory, which it owns, once: what lies there can be a tensor's.
+// Provides the buffers of a shared memory, which it owns, once, as memory for tensors.
 class SharedSource final : public MemorySource {
  public:
   SharedSource(std::unique_ptr<SharedMemory> memory, std::size_t header)
@@ -56,7 +56,7 @@ class SharedSource final : public MemorySource {
   std::size_t header_;
 };
 
-// Where the slice of a rank begins.
+// First element of a rank's slice.
 std::size_t slice_begin(std::size_t count, int rank, int size) {
   const std::size_t exact = count * static_cast<std::size_t>(rank) / static_cast<std::size_t>(size);
   return rank == size ? count : exact / kSliceUnit * kSliceUnit;
@@ -65,7 +65,7 @@ std::size_t slice_begin(std::size_t count, int rank, int size) {
 }  // namespace
 
 std::size_t HostSums::bytes_for(int size) {
-  // The allocator may guard its blocks, and takes whole granules.
+  // The allocator may add guards, and takes whole granules.
   return header_bytes(size) + rounded_up(buffer_bytes(size) + kGranule / 2, kGranule);
 }
 
@@ -77,7 +77,7 @@ HostSums::HostSums(int rank, int size, std::unique_ptr<SharedMemory> memory)
     : rank_(rank), size_(size), counters_(reinterpret_cast<Counters*>(memory->data() + 64)) {
   ensure(memory->bytes() == bytes_for(size), "host sums", "{} bytes for {} ranks", memory->bytes(), size);
   static_assert(sizeof(Counters) == 64 && SharedMemory::kIdBytes <= 64);
-  static_assert(std::atomic<std::uint64_t>::is_always_lock_free);  // or processes could not share it
+  static_assert(std::atomic<std::uint64_t>::is_always_lock_free);  // required between processes
   allocator_ = std::make_unique<CachingAllocator>(
       std::make_unique<SharedSource>(std::move(memory), header_bytes(size)), true);
   storage_ = make_ref<Storage>(*allocator_, buffer_bytes(size), Device{}, MemoryKind::workspace);
@@ -118,7 +118,7 @@ HostSums::Piece HostSums::piece(std::uint64_t chunk) const {
           count * width <= kSmallBytes};
 }
 
-// Into the place of the chunk kDepth before it, which all ranks must have added.
+// Copies into the place of the chunk kDepth before it, which all ranks must have added.
 bool HostSums::copy_in() {
   if (in_ == begun_ || Counters::least(counters_, size_, &Counters::added) + kDepth <= in_) return false;
   const Piece of = piece(in_);
@@ -127,8 +127,8 @@ bool HostSums::copy_in() {
   return true;
 }
 
-// What all ranks have copied in, into the result of the chunk kDepth before it, which all must have copied
-// out.
+// Adds what all ranks have copied in, into the result of the chunk kDepth before it, which all ranks must
+// have copied out.
 bool HostSums::add() {
   if (added_ == in_ || Counters::least(counters_, size_, &Counters::in) <= added_) return false;
   const Piece of = piece(added_);

@@ -1,12 +1,12 @@
-// Sums over the ranks of one host, through memory that they share.
+// HostSums: sums over the ranks of one host in shared memory.
 //
-// A message is cut into chunks, numbered through all messages. Each rank copies its values of a chunk in,
-// adds one slice of the chunk over all ranks, and copies the sum out; how far it is with each of the three is
-// told by three counters, which it alone writes. Buffers hold kDepth chunks, so that ranks may be so far
-// apart. Chunks of few elements are added by every rank for itself.
+// A message is cut into chunks, numbered over all messages. Each rank copies its values of a chunk in, adds
+// one slice of the chunk over all ranks, and copies the sum out; three counters, which only it writes, show
+// its progress in each. Buffers hold kDepth chunks, the maximum distance between ranks. Every rank adds small
+// chunks itself.
 //
-// Element by element ranks are added in their order, in f32; sums of 16-bit types are rounded once. So the
-// bits depend neither on who is late nor on how a message is cut.
+// Elements are added in rank order in f32; sums of 16-bit types are rounded once. So the bits depend neither
+// on timing nor on chunking.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ namespace tandem::parallel {
 
 class HostSums {
  public:
-  // The memory is that of all `size` ranks, of bytes_for(size) bytes; it is zero for the first.
+  // `memory` is shared by all `size` ranks, has bytes_for(size) bytes, and is initially zero.
   HostSums(int rank, int size, std::unique_ptr<SharedMemory> memory);
   ~HostSums();
   HostSums(const HostSums&) = delete;
@@ -32,17 +32,17 @@ class HostSums {
   // f32, f16 and bf16.
   static bool adds(DType dtype);
 
-  // All ranks begin the same messages in the same order. `data`, which is not empty, becomes the sum; it is
-  // in use until ended(). Returns the message's ticket.
+  // All ranks begin the same messages in the same order. `data`, not empty, becomes the sum, and is in use
+  // until ended(). Returns the message's ticket.
   std::uint64_t begin(Elements data);
-  // As far as the other ranks let it; waits for nobody.
+  // Makes as much progress as the other ranks permit, without waiting.
   void advance();
-  // With it, all that were begun before have ended. What another rank has not copied out yet, it can.
+  // Earlier messages have ended, too. Ranks that have not copied out the result still can.
   bool ended(std::uint64_t ticket) const { return out_ >= ticket; }
 
   static constexpr std::size_t kChunkBytes = std::size_t{256} << 10;
   static constexpr std::uint64_t kDepth = 4;
-  // A chunk that every rank adds for itself.
+  // A chunk that every rank adds itself.
   static constexpr std::size_t kSmallBytes = std::size_t{4} << 10;
 
  private:
@@ -51,7 +51,7 @@ class HostSums {
     Elements data;
     std::uint64_t first, last;  // its chunks: first … last - 1
   };
-  // What a chunk is of.
+  // The part of a message in a chunk.
   struct Piece {
     std::byte* data;
     std::size_t count;
@@ -64,18 +64,17 @@ class HostSums {
   bool copy_in();
   bool add();
   bool copy_out();
-  // Sums of elements begin … end - 1 of a chunk, to the result's place or, where it is small, to the own
-  // data.
+  // Sums elements begin … end - 1 of a chunk into the result, or, for a small chunk, into the own data.
   void add_ranks(std::uint64_t chunk, const Piece& piece, std::size_t begin, std::size_t end);
-  // Values of a rank, or the result (rank size_): elements from `begin` on.
+  // Values of a rank, or the result (rank size_), from element `begin`.
   Tensor values(int rank, std::uint64_t chunk, DType dtype, std::size_t begin, std::size_t count) const;
 
   const int rank_, size_;
   Counters* counters_;  // of each rank
   std::unique_ptr<CachingAllocator> allocator_;
   Ref<Storage> storage_;  // the buffers: kDepth chunks of each rank, and of the result
-  Tensor sums_;           // f32, of what is rounded then
-  Tensor small_;          // the sum of a small chunk, of any type
+  Tensor sums_;           // f32, before rounding
+  Tensor small_;          // sum of a small chunk, any type
   std::deque<Message> messages_;
   std::uint64_t begun_ = 0, in_ = 0, added_ = 0, out_ = 0;  // chunks
 };

@@ -27,13 +27,13 @@ SharedMemory::SharedMemory(std::size_t bytes) {
   std::random_device random;
   place_ = {getpid(), -1, bytes, (std::uint64_t{random()} << 32 | random()) | 1};
   file_ = memfd_create("tandem-ranks", MFD_CLOEXEC);
-  if (file_ < 0) fail_shared("the system makes no file in memory", errno);
+  if (file_ < 0) fail_shared("the system cannot create a file in memory", errno);
   place_.file = file_;
-  // Room is taken now: what is missing must not become a signal later.
+  // Reserves the memory now, so that a shortage is an error instead of a signal later.
   const int error = posix_fallocate(file_, 0, static_cast<off_t>(bytes));
   if (error != 0) {
     close_file();
-    fail_shared(fmt::format("the system gives no {} bytes", bytes), error);
+    fail_shared(fmt::format("the system refuses {} bytes", bytes), error);
   }
   map();
   std::memcpy(data_, &place_.id, sizeof place_.id);
@@ -60,7 +60,7 @@ SharedMemory::~SharedMemory() {
   close_file();
 }
 
-// Of a place of another process the file is of no more use once it is mapped.
+// The file of another process's memory is not needed once mapped.
 void SharedMemory::map() {
   void* const memory = mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
   const int error = errno;

@@ -1,5 +1,5 @@
-// Memory that processes of a host share. It has no name in any folder, so that nothing is left of it, however
-// they end.
+// SharedMemory: memory shared by processes of a host, without a name in the file system, so that nothing is
+// left behind however they end.
 #pragma once
 
 #include <cstddef>
@@ -9,18 +9,17 @@ namespace tandem::parallel {
 
 class SharedMemory {
  public:
-  // Where it is found by other processes, while `file` is open in that one. Sent as it is.
+  // Location for other processes, valid while `file` is open in its process. Sent as bytes.
   struct Place {
     std::int64_t process = 0;
     std::int64_t file = -1;
     std::uint64_t bytes = 0;
-    std::uint64_t id = 0;  // drawn, and written to its first bytes: another file is noticed
+    std::uint64_t id = 0;  // random, and written to the first bytes, to detect another file
   };
 
-  // New, zero after the first kIdBytes, and taken from the system as a whole. Throws VendorError when the
-  // system gives none.
+  // New memory, zero after the first kIdBytes and fully reserved. Throws VendorError when the system refuses.
   explicit SharedMemory(std::size_t bytes);
-  // That of a process of this host. Throws VendorError when this process cannot have it.
+  // Memory of another process on this host. Throws VendorError when it is inaccessible.
   explicit SharedMemory(const Place& place);
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
@@ -31,7 +30,7 @@ class SharedMemory {
   std::byte* data() const { return data_; }
   std::size_t bytes() const { return place_.bytes; }
   const Place& place() const { return place_; }
-  // Once everybody has it, nobody else can.
+  // Call when every process has mapped it; others then cannot.
   void close_file();
 
  private:

@@ -1,5 +1,5 @@
-// What MpiCommunicator makes of each call. All pieces of a call are begun at once, since MPI wants the same
-// order of them on all ranks, and calls overlap.
+// Collectives of MpiCommunicator. All pieces of a call are started at once, because MPI needs the same order
+// on all ranks, and calls overlap.
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,19 +33,19 @@ std::vector<int> as_int(std::span<const std::size_t> counts, std::size_t unit) {
   return result;
 }
 
-// Where the part of `rank` begins.
+// First element of the part of `rank`.
 std::size_t begin_of(std::span<const std::size_t> counts, std::size_t rank) {
   return std::accumulate(counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(rank), std::size_t{0});
 }
 
 }  // namespace
 
-// An all-reduce that goes on while others are called.
+// An all-reduce that may overlap with other calls.
 class MpiCommunicator::AllReduce final : public Pending::Work {
  public:
   AllReduce(MpiCommunicator& ranks, Operation operation) : ranks_(ranks), operation_(std::move(operation)) {}
   ~AllReduce() override {
-    if (!ended_ && ranks_.broken_.empty()) ranks_.broken_ = "an all_reduce was dropped before it had ended";
+    if (!ended_ && ranks_.broken_.empty()) ranks_.broken_ = "an all_reduce was dropped before it finished";
   }
   AllReduce(const AllReduce&) = delete;
   AllReduce& operator=(const AllReduce&) = delete;
@@ -63,7 +63,7 @@ class MpiCommunicator::AllReduce final : public Pending::Work {
  private:
   void check_use() const {
     if (!ranks_.broken_.empty())
-      throw RankError("all_reduce", "the ranks are no longer joined: " + ranks_.broken_, {});
+      throw RankError("all_reduce", "the ranks are no longer connected: " + ranks_.broken_, {});
   }
 
   MpiCommunicator& ranks_;
@@ -90,10 +90,10 @@ void MpiCommunicator::find_hosts(const Launch& launch) {
   handshake_.set_boards(boards);
   const std::set<std::string> hosts(hosts_.begin(), hosts_.end());
   host_count_ = hosts.size();
-  if (launch.local_rank == 0) board_.unlink();  // every rank has it open
+  if (launch.local_rank == 0) board_.unlink();  // every rank has opened it
 }
 
-// Every rank has the memory, or none: what one cannot have is no mistake, and the sums are MPI's.
+// Either all ranks have the shared memory or none: if one fails, MPI does the sums instead.
 void MpiCommunicator::open_host_sums() {
   const bool one_host = handshake_.is_one_board();
   if (size() == 1 || !one_host) return;
@@ -142,7 +142,7 @@ void MpiCommunicator::do_reduce_scatter(ConstElements all, std::span<const std::
   Operation operation = begin(Call::reduce_scatter);
   const MpiReduction by = reduction_of(mpi_, all.dtype, reduction);
   const std::size_t width = size_of(all.dtype);
-  // MPI wants the result elsewhere.
+  // MPI needs a separate result buffer.
   const bool in_place = own.data >= all.data && own.data < at(all.data, all.bytes());
   std::vector<std::byte> beside(in_place ? own.bytes() : 0);
   void* const result = in_place ? beside.data() : own.data;

@@ -15,11 +15,11 @@ namespace tandem::parallel {
 
 namespace {
 
-constexpr double kServeEvery = 0.01;  // seconds between looks for questions
-constexpr double kRollCall = 2;       // seconds in which other hosts answer
+constexpr double kServeEvery = 0.01;  // seconds between polls for questions
+constexpr double kRollCall = 2;       // seconds for other hosts to answer
 constexpr double kEnd = 2.5;          // seconds from a failure to the end of the process
-constexpr double kLauncher = 20;      // seconds that mpirun may take to end the ranks, and itself
-constexpr double kTelling = 1;        // seconds in which one rank tells why
+constexpr double kLauncher = 20;      // seconds for mpirun to end the ranks and itself
+constexpr double kTelling = 1;        // seconds for one rank to print the reason
 
 }  // namespace
 
@@ -40,14 +40,14 @@ MpiCommunicator::MpiCommunicator(const MpiLibrary& mpi, const Launch& launch,
     find_hosts(launch);
     if (options_.host_sums) open_host_sums();
   } catch (const RankError& error) {
-    abort(error.what());  // a stopped rank hears of no other end
+    abort(error.what());  // a stopped rank does not notice another end
   }
 }
 
 void MpiCommunicator::start(const Launch& launch) {
   int initialised = 0;
   mpi_.Initialized(&initialised);
-  ensure(!initialised, "mpi", "a communicator is opened once in a process");
+  ensure(!initialised, "mpi", "a communicator can be opened only once per process");
   Operation operation = begin(Call::start);
   int given = 0;
   {
@@ -61,9 +61,10 @@ void MpiCommunicator::start(const Launch& launch) {
   check(mpi_, mpi_.Comm_rank(mpi_.world, &mpi_rank), "MPI_Comm_rank");
   check(mpi_, mpi_.Comm_size(mpi_.world, &mpi_size), "MPI_Comm_size");
   if (mpi_rank != launch.rank || mpi_size != launch.size)
-    throw VendorError("mpi", fmt::format("mpirun says rank {} of {}, the library says {} of {}: they are of "
-                                         "different installations of Open MPI",
-                                         launch.rank, launch.size, mpi_rank, mpi_size));
+    throw VendorError("mpi",
+                      fmt::format("mpirun says rank {} of {}, the library says {} of {}: they belong to "
+                                  "different installations of Open MPI",
+                                  launch.rank, launch.size, mpi_rank, mpi_size));
   ensure(given >= MPI_THREAD_SERIALIZED, "mpi", "Open MPI was built without threads");
   test(operation);
 }
@@ -82,9 +83,9 @@ void MpiCommunicator::wait(Operation& operation, double deadline_s) {
   }
 }
 
-// Returns when the operation has ended after all.
+// Returns if the operation has finished after all.
 void MpiCommunicator::give_up(Operation& operation, double waited_s) {
-  // What is on the way from here to `abort` may wait, too: for a disk, for threads.
+  // Steps from here to `abort` may block, too: on a disk, on threads.
   const std::string seen = absence_in(operation.call, operation.number, waited_s).what();
   end_ = std::make_unique<ExitWatch>(kRollCall + kEnd, 1, [this, seen] { end_all(seen); });
   const std::vector<RankStatus> arrivals = handshake_.call(kRollCall);
@@ -103,7 +104,7 @@ RankError MpiCommunicator::absence_in(Call call, std::uint64_t number, double wa
 }
 
 MpiCommunicator::Operation MpiCommunicator::begin(Call call) {
-  if (!broken_.empty()) throw RankError(name_of(call), "the ranks are no longer joined: " + broken_, {});
+  if (!broken_.empty()) throw RankError(name_of(call), "the ranks are no longer connected: " + broken_, {});
   Operation operation{call, ++last_};
   open_.insert(last_);
   board_.begun(last_, call);
@@ -117,7 +118,7 @@ bool MpiCommunicator::test(Operation& operation) {
   const CallWatch::Inside inside(call_watch_);
   if (host_sums_) host_sums_->advance();
   try {
-    // Others wait for what MPI has to do here, perhaps, where this one is none of MPI's.
+    // Other ranks may need MPI's progress here while this one waits outside of MPI.
     if (operation.ticket > 0 && open_.size() > 1) handshake_.serve();
     check(mpi_,
           mpi_.Testall(static_cast<int>(operation.requests.size()), operation.requests.data(), &ended,
@@ -156,20 +157,20 @@ std::string MpiCommunicator::description() const {
 }
 
 void MpiCommunicator::abort(std::string_view message, int exit_code) {
-  ensure(exit_code != 0, "abort", "exit code 0 would say that all is well");
+  ensure(exit_code != 0, "abort", "exit code 0 would mean success");
   const ExitWatch watch(kEnd, exit_code, [this, message] { end_all(message); });
   tell(message);
-  // mpirun ends the others when one ends without MPI_Finalize. MPI_Abort takes a second less, but mpirun of
-  // Open MPI 4.1 misreads what comes of it in one of ten ends.
+  // mpirun ends the others when one ends without MPI_Finalize. MPI_Abort is a second faster, but mpirun of
+  // Open MPI 4.1 misreads its result one time in ten.
   std::_Exit(exit_code);
 }
 
-// Of several ranks of a host one tells. The others wait for it: once one has ended mpirun ends all, and
-// passes on no more of what they say.
+// Only one of several ranks of a host prints. The others wait for it, because mpirun ends all once one has
+// ended, and drops their later output.
 void MpiCommunicator::tell(std::string_view message) {
   if (board_.first_to_abort()) {
     write_abort_message(words_of_rank(rank(), size(), message));
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // for mpirun to take it
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // time for mpirun to read it
     board_.kill_stopped();
     end_launcher_after(kLauncher);
     board_.has_told();
@@ -178,7 +179,7 @@ void MpiCommunicator::tell(std::string_view message) {
   }
 }
 
-// What is left where neither MPI nor mpirun ends the ranks.
+// Last resort when neither MPI nor mpirun ends the ranks.
 void MpiCommunicator::end_all(std::string_view message) {
   tell(message);
   board_.kill_others();

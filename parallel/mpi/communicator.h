@@ -1,11 +1,9 @@
-// Ranks joined by Open MPI.
+// MpiCommunicator: ranks joined by Open MPI.
 //
-// Nothing here waits inside MPI, save MPI_Init and MPI_Finalize, which an ExitWatch ends: every call begins
-// nonblocking operations and looks after them until they have ended or the deadline has passed. MPI works
-// while it is looked after, and not between: it has no thread of its own. The same holds for the sums of
-// ranks that share a host, which do without it. Should it not come back all the
-// same, CallWatch ends the process. From a failure on the process lives for 4.5 s at most, whatever it waits
-// for.
+// Nothing waits inside MPI except MPI_Init and MPI_Finalize, which an ExitWatch bounds: every call starts
+// nonblocking operations and polls them until they finish or the deadline passes. MPI has no thread of its
+// own and makes progress only while polled. The same holds for HostSums, which do without MPI. If a call of
+// MPI blocks nevertheless, CallWatch ends the process. After a failure the process ends within 4.5 s.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +37,7 @@ class MpiCommunicator final : public Communicator {
   [[noreturn]] void abort(std::string_view message, int exit_code = 1) override;
 
  private:
-  // A call that has begun: pieces of it that MPI works at.
+  // A started call: its pieces in MPI.
   struct Operation {
     Call call;
     std::uint64_t number;
@@ -64,9 +62,9 @@ class MpiCommunicator final : public Communicator {
   void find_hosts(const Launch& launch);
   void open_host_sums();
 
-  // Throws when the communicator is of no more use.
+  // Throws when the communicator is broken.
   Operation begin(Call call);
-  // Another piece of it: `post` is given where MPI's request goes.
+  // Adds a piece: `post` receives the place for MPI's request.
   void add(Operation& operation, std::string_view what, const std::function<int(MPI_Request*)>& post);
   void broadcast_in_pieces(Operation& operation, void* data, std::size_t bytes, int root);
   void send_in_pieces(Operation& operation, const void* data, std::size_t bytes, int rank);
@@ -80,18 +78,18 @@ class MpiCommunicator final : public Communicator {
 
   const MpiLibrary& mpi_;
   CommunicatorOptions options_;
-  int exceptions_;  // under way when this was made
+  int exceptions_;  // in flight at construction
   RankStatusBoard board_;
   Handshake handshake_;
   std::vector<std::string> hosts_;  // of each rank
   std::size_t host_count_ = 1;
-  std::unique_ptr<HostSums> host_sums_;  // where all ranks are on one host
+  std::unique_ptr<HostSums> host_sums_;  // if all ranks are on one host
   std::uint64_t last_ = 0;               // number of the last call
-  std::set<std::uint64_t> open_;         // numbers of calls that have not ended
-  std::string broken_;                   // why it is of no more use
-  // Last, so that their threads end first.
+  std::set<std::uint64_t> open_;         // numbers of unfinished calls
+  std::string broken_;                   // reason why it is unusable
+  // Last members, so that their threads end first.
   CallWatch call_watch_;
-  std::unique_ptr<ExitWatch> end_;  // once a rank was given up
+  std::unique_ptr<ExitWatch> end_;  // after a rank was given up
 };
 
 }  // namespace tandem::parallel

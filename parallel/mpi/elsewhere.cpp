@@ -1,11 +1,11 @@
-// Calls of all ranks that go another way than through MPI: what each rank shows of itself meanwhile.
+// Calls of all ranks outside of MPI: status of each rank meanwhile.
 #include "parallel/mpi/communicator.h"
 #include "parallel/timeout_report.h"
 
 namespace tandem::parallel {
 
 namespace {
-constexpr double kRollCallElsewhere = 2;  // seconds in which other hosts answer
+constexpr double kRollCallElsewhere = 2;  // seconds for other hosts to answer
 }
 
 std::uint64_t MpiCommunicator::begin_elsewhere() { return begin(Call::all_reduce).number; }

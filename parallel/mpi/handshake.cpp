@@ -21,7 +21,7 @@ void Handshake::serve() {
 
 std::vector<RankStatus> Handshake::call(double patience_s) {
   heard_ = board_.read();
-  if (boards_.empty()) return std::move(heard_);  // who shares which is not known before ranks have met
+  if (boards_.empty()) return std::move(heard_);  // board owners are unknown before the ranks have met
   const int size = static_cast<int>(boards_.size());
   for (int rank = 0; rank < size; ++rank)
     if (boards_[static_cast<std::size_t>(rank)] != board_.id()) send(rank, kQuestionTag, {});

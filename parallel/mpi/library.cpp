@@ -35,7 +35,7 @@ std::string take_symbols(void* handle, MpiLibrary& mpi) {
   symbols.take(mpi.Iallgatherv, "MPI_Iallgatherv");
   symbols.take(mpi.Ibcast, "MPI_Ibcast");
   symbols.take(mpi.Ibarrier, "MPI_Ibarrier");
-  // What MPI_COMM_WORLD and so on are in Open MPI's mpi.h.
+  // Values of MPI_COMM_WORLD and other handles in Open MPI's mpi.h.
   symbols.take(mpi.world, "ompi_mpi_comm_world");
   symbols.take(mpi.errors_return, "ompi_mpi_errors_return");
   symbols.take(mpi.request_null, "ompi_request_null");
@@ -53,15 +53,15 @@ std::string take_symbols(void* handle, MpiLibrary& mpi) {
 OpenedMpi open_library() {
   const char* const named = std::getenv("TANDEM_MPI_LIBRARY");
   const char* const file = named ? named : kFileName;
-  // Global: the parts that the library opens itself look for its symbols.
+  // RTLD_GLOBAL: plugins that the library opens need its symbols.
   void* const handle = dlopen(file, RTLD_NOW | RTLD_GLOBAL);
   if (!handle)
     return {nullptr,
-            fmt::format("{} cannot be opened: {}. Debian has it in libopenmpi3", file, library_error())};
+            fmt::format("{} cannot be opened: {}. Debian's package is libopenmpi3", file, library_error())};
   static MpiLibrary library;
   const std::string missing = take_symbols(handle, library);
   if (!missing.empty())
-    return {nullptr, fmt::format("{} is no library of Open MPI: it has no {}", file, missing)};
+    return {nullptr, fmt::format("{} is not a library of Open MPI: it has no {}", file, missing)};
   return {&library, {}};
 }
 

@@ -1,8 +1,8 @@
-// Open MPI's library as far as it is used, opened at run time: a machine without it runs the same program.
-// Only files of this folder include this header; it needs mpi.h, whose types and constants are Open MPI's.
+// The used part of Open MPI's library, opened at run time, so that one program runs with and without it. Only
+// files of this folder include this header; it needs mpi.h for Open MPI's types and constants.
 #pragma once
 
-// Without the bindings for C++ that are gone from MPI 3.
+// Skips the C++ bindings, which MPI 3 removed.
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
 
@@ -13,8 +13,7 @@
 
 namespace tandem::parallel {
 
-// Functions under the names of MPI less their prefix. mpi.h's handles are addresses of the library's data,
-// which is why they are here, too.
+// Functions named as in MPI without prefix, and mpi.h's handles, which are addresses of the library's data.
 struct MpiLibrary {
   decltype(&::MPI_Init_thread) Init_thread;
   decltype(&::MPI_Finalize) Finalize;
@@ -43,23 +42,22 @@ struct MpiLibrary {
   MPI_Op sum, min, max;
 };
 
-// The library, opened by the first call and for as long as the process lives; absent with one line that says
-// why.
+// The library, opened by the first call for the lifetime of the process; absent with a one-line reason.
 struct OpenedMpi {
   const MpiLibrary* library = nullptr;
   std::string why_none;
 };
 const OpenedMpi& opened_mpi();
 
-// Throws VendorError with the text of the library unless `code` is MPI_SUCCESS.
+// Throws VendorError with the library's message unless `code` is MPI_SUCCESS.
 void check(const MpiLibrary& mpi, int code, std::string_view what);
 
-// How a dtype is reduced: MPI's own sums where it has them, else those of parallel/arithmetic.h.
+// Reduction of a dtype: MPI's own if suitable, else that of parallel/arithmetic.h.
 struct MpiReduction {
   MPI_Datatype type;
   MPI_Op op;
 };
-// After MPI was initialised.
+// Call after MPI was initialised.
 MpiReduction reduction_of(const MpiLibrary& mpi, DType dtype, Reduction reduction);
 
 }  // namespace tandem::parallel

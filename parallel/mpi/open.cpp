@@ -25,7 +25,7 @@ std::unique_ptr<Communicator> open_mpi([[maybe_unused]] const Launch& launch,
   const std::string why_none = why_no_mpi();
   if (!why_none.empty())
     throw VendorError(
-        "mpi", fmt::format("mpirun started {} ranks, which cannot be joined: {}", launch.size, why_none));
+        "mpi", fmt::format("mpirun started {} ranks, which cannot be connected: {}", launch.size, why_none));
 #ifdef TANDEM_MPI
   return std::make_unique<MpiCommunicator>(*opened_mpi().library, launch, options);
 #else

@@ -1,5 +1,4 @@
-// The ranks of one run of mpirun, joined by Open MPI (parallel/launch.h says what is opened, and how it
-// ends).
+// Connection of the ranks of one mpirun by Open MPI. See parallel/launch.h.
 #pragma once
 
 #include <memory>
@@ -9,10 +8,10 @@
 
 namespace tandem::parallel {
 
-// Also of a single rank.
+// Also for a single rank.
 std::unique_ptr<Communicator> open_mpi(const Launch& launch, const CommunicatorOptions& options);
 
-// Why this build or this machine cannot, one line; empty when it can. Opens the library, starts nothing.
+// The reason why MPI is unavailable, one line; empty if available. Opens the library, starts nothing.
 std::string why_no_mpi();
 
 }  // namespace tandem::parallel

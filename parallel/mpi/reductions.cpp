@@ -5,7 +5,7 @@ namespace tandem::parallel {
 
 namespace {
 
-// As MPI_Op_create wants it. Elements are known by the op, of which each dtype has its own.
+// In the form of MPI_Op_create. Each dtype has its own op.
 template <class T, Reduction reduction>
 void combine_for_mpi(void* in, void* inout, int* count, MPI_Datatype*) {
   combine(static_cast<const T*>(in), static_cast<T*>(inout), static_cast<std::size_t>(*count), reduction);
@@ -37,8 +37,8 @@ MPI_Op own_op(const MpiLibrary& mpi, Reduction reduction) {
 
 }  // namespace
 
-// MPI's minimum and maximum of floating types depend on who is asked first where there is a NaN, and 16-bit
-// floating types are not among MPI's.
+// MPI's minimum and maximum of floating types depend on the order of ranks if there is a NaN, and MPI lacks
+// 16-bit floating types.
 MpiReduction reduction_of(const MpiLibrary& mpi, DType dtype, Reduction reduction) {
   const bool sum = reduction == Reduction::sum;
   switch (dtype) {

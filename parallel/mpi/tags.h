@@ -1,4 +1,4 @@
-// What messages between two ranks are of; collectives of MPI need none.
+// Tags of messages between two ranks; MPI's collectives need none.
 #pragma once
 
 namespace tandem::parallel {

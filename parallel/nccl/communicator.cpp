@@ -18,8 +18,8 @@ namespace tandem::parallel {
 
 namespace {
 
-constexpr double kLookEvery = 0.01;  // seconds between looks at NCCL and at the other ranks
-constexpr double kNcclAbort = 10;    // seconds in which NCCL lets go
+constexpr double kLookEvery = 0.01;  // seconds between polls of NCCL and of the other ranks
+constexpr double kNcclAbort = 10;    // seconds for NCCL to abort
 
 DeviceLink& link_of(Device device) {
   const DeviceLibrary& library = library_of(device);
@@ -52,16 +52,14 @@ std::string NcclCommunicator::description() const {
   return "NCCL " + nccl_version_text(opened_nccl().version);
 }
 
-// ---- How ranks find each other
-
 void NcclCommunicator::connect() {
   if (communicator_) return;
   std::string identity;
   agree_on(ranks_, ending_of([&] {
              const OpenedNccl& opened = opened_nccl();
              if (!opened.library)
-               throw VendorError("nccl", "ranks on GPUs are joined by NCCL: " + opened.why_none +
-                                             "; device=cpu computes without");
+               throw VendorError("nccl",
+                                 "ranks on GPUs need NCCL: " + opened.why_none + "; device=cpu does not");
              link_.select();
              identity = link_.identity();
              link_.stream();
@@ -76,7 +74,7 @@ void NcclCommunicator::connect() {
   link_.watch([this](double waited_s) { look(waited_s); });
 }
 
-// NCCL refuses two ranks on one GPU, in words that help nobody.
+// NCCL rejects two ranks on one GPU with an unhelpful message.
 void NcclCommunicator::require_own_device(const std::string& identity) {
   const std::string place = own_host() + " " + identity + "\n" + nccl_version_text(opened_nccl().version);
   std::vector<std::string> places;
@@ -86,16 +84,18 @@ void NcclCommunicator::require_own_device(const std::string& identity) {
   const auto version_in = [](const std::string& text) { return text.substr(text.find('\n') + 1); };
   for (std::size_t rank = 1; rank < places.size(); ++rank) {
     if (version_in(places[rank]) != version_in(places[0]))
-      throw AgreedError(fmt::format("[nccl] ranks use one version of NCCL: rank 0 has {}, rank {} has {}; "
-                                    "TANDEM_NCCL_LIBRARY names another library",
-                                    version_in(places[0]), rank, version_in(places[rank])),
-                        true);
+      throw AgreedError(
+          fmt::format("[nccl] ranks must use one version of NCCL: rank 0 has {}, rank {} has {}; "
+                      "TANDEM_NCCL_LIBRARY names another library",
+                      version_in(places[0]), rank, version_in(places[rank])),
+          true);
     for (std::size_t other = 0; other < rank; ++other)
       if (device_in(places[other]) == device_in(places[rank]))
-        throw AgreedError(fmt::format("[nccl] a GPU is of one rank: ranks {} and {} have the same one ({}); "
-                                      "start as many ranks on a host as it has GPUs, or take device=cpu",
-                                      other, rank, device_in(places[rank])),
-                          true);
+        throw AgreedError(
+            fmt::format("[nccl] each rank needs its own GPU: ranks {} and {} have the same one ({}); "
+                        "start as many ranks on a host as it has GPUs, or use device=cpu",
+                        other, rank, device_in(places[rank])),
+            true);
   }
 }
 
@@ -111,11 +111,9 @@ ncclUniqueId NcclCommunicator::agreed_id() {
   return id;
 }
 
-// ---- Calls
-
 void NcclCommunicator::put(std::string_view what, const std::function<ncclResult_t(cudaStream_t)>& call) {
   require_whole();
-  ensure(communicator_ != nullptr, "nccl", "the GPUs have not been joined");
+  ensure(communicator_ != nullptr, "nccl", "the GPUs are not connected");
   link_.fork();
   settle(what, call(static_cast<cudaStream_t>(link_.stream())));
 }
@@ -164,8 +162,6 @@ void NcclCommunicator::begin_step() {
   step_ = ranks_.begin_elsewhere();
 }
 
-// ---- Waiting
-
 void NcclCommunicator::settle(std::string_view what, ncclResult_t result) {
   if (result == ncclSuccess) return;
   Deadline patience(deadline_s_);
@@ -181,7 +177,7 @@ void NcclCommunicator::settle(std::string_view what, ncclResult_t result) {
 
 void NcclCommunicator::look(double waited_s) {
   require_whole();
-  if (waited_s < looked_s_) looked_s_ = 0.0;  // another wait
+  if (waited_s < looked_s_) looked_s_ = 0.0;  // a new wait
   if (waited_s < looked_s_ + kLookEvery && waited_s > 0.0) return;
   looked_s_ = waited_s;
   ranks_.look();
@@ -194,7 +190,7 @@ void NcclCommunicator::look(double waited_s) {
 
 void NcclCommunicator::require_whole() const {
   if (broken_.empty()) return;
-  const std::string words = "the GPUs are no longer joined: " + broken_;
+  const std::string words = "the GPUs are no longer connected: " + broken_;
   if (by_rank_) throw RankError("nccl", words, {});
   throw VendorError("nccl", words);
 }
@@ -234,7 +230,7 @@ NcclCommunicator::~NcclCommunicator() {
       settle("ncclCommFinalize", nccl().CommFinalize(communicator_));
       nccl().CommDestroy(communicator_);
     } catch (const std::exception&) {
-      // It was aborted: what went wrong is told by who waits next.
+      // Aborted: the next wait reports the error.
     }
   }
   if (step_ > 0) ranks_.end_elsewhere(step_);

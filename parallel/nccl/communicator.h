@@ -1,8 +1,8 @@
-// GPUs joined by NCCL.
+// NcclCommunicator: GPUs joined by NCCL.
 //
-// NCCL is asked for nothing that blocks: what it has begun it reports as being in progress, and it is looked
-// after until that has ended or the deadline has passed. Collectives themselves are the GPU's; while the host
-// waits for it, it looks at NCCL's state and at the clock, and shows the other ranks that it waits.
+// All calls of NCCL are nonblocking: operations in progress are polled until they finish or the deadline
+// passes. The GPU runs the collectives; while the host waits for it, it polls NCCL's state and the clock, and
+// shows the other ranks that it waits.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace tandem::parallel {
 class NcclCommunicator final : public DeviceCommunicator {
  public:
   NcclCommunicator(Communicator& ranks, Device device, double deadline_s);
-  // Waits for nobody where something has failed. Recordings of its calls are gone by then.
+  // Does not wait after a failure. Recordings of its calls must be gone.
   ~NcclCommunicator() override;
 
   std::string description() const override;
@@ -37,11 +37,11 @@ class NcclCommunicator final : public DeviceCommunicator {
   ncclUniqueId agreed_id();
   void require_own_device(const std::string& identity);
 
-  // Puts collectives on the stream of communication, as one.
+  // Enqueues collectives on the communication stream as one group.
   void put(std::string_view what, const std::function<ncclResult_t(cudaStream_t)>& call);
-  // Until NCCL has done what it was asked for.
+  // Polls until NCCL has finished.
   void settle(std::string_view what, ncclResult_t result);
-  // While the host waits.
+  // Called while the host waits.
   void look(double waited_s);
   void require_whole() const;
   [[noreturn]] void fail(std::string_view what, ncclResult_t result);
@@ -52,10 +52,10 @@ class NcclCommunicator final : public DeviceCommunicator {
   DeviceLink& link_;
   const double deadline_s_;
   ncclComm_t communicator_ = nullptr;  // absent before `connect` and after an abort
-  std::uint64_t step_ = 0;             // the number of what is waited for, among the calls of `ranks_`
-  double looked_s_ = 0.0;              // of the wait under way, when the ranks were looked at last
-  std::string broken_;                 // why it is of no more use
-  bool by_rank_ = false;               // because a rank did not come
+  std::uint64_t step_ = 0;             // number of the awaited call among those of `ranks_`
+  double looked_s_ = 0.0;              // within the current wait, time of the last look at the ranks
+  std::string broken_;                 // reason why it is unusable
+  bool by_rank_ = false;               // caused by a missing rank
 };
 
 }  // namespace tandem::parallel

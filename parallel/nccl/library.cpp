@@ -12,7 +12,7 @@ namespace tandem::parallel {
 namespace {
 
 constexpr const char* kNcclFile = "libnccl.so.2";
-// Communicators that do not block came with it, and bf16 before.
+// First version with nonblocking communicators; bf16 is older.
 constexpr int kOldestNccl = NCCL_VERSION(2, 14, 3);
 
 std::string take_nccl(void* handle, NcclLibrary& nccl) {
@@ -42,20 +42,20 @@ OpenedNccl open_nccl_library() {
   if (!handle)
     return {.library = nullptr,
             .version = 0,
-            .why_none = fmt::format("{} cannot be opened: {}; it comes with CUDA or as a package of its own "
+            .why_none = fmt::format("{} cannot be opened: {}; it comes with CUDA or as a separate package "
                                     "(libnccl2), and TANDEM_NCCL_LIBRARY names its place",
                                     file, library_error())};
   static NcclLibrary library;
   if (const std::string missing = take_nccl(handle, library); !missing.empty())
     return {.library = nullptr,
             .version = 0,
-            .why_none = fmt::format("{} is no NCCL of version {} or later: it has no {}", file,
+            .why_none = fmt::format("{} is not NCCL {} or later: it has no {}", file,
                                     nccl_version_text(kOldestNccl), missing)};
   int version = 0;
   if (library.GetVersion(&version) != ncclSuccess || version < kOldestNccl)
     return {.library = nullptr,
             .version = 0,
-            .why_none = fmt::format("{} is NCCL {}, {} or later is needed", file, nccl_version_text(version),
+            .why_none = fmt::format("{} is NCCL {}, expected {} or later", file, nccl_version_text(version),
                                     nccl_version_text(kOldestNccl))};
   return {.library = &library, .version = version, .why_none = {}};
 }

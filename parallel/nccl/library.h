@@ -1,4 +1,4 @@
-// NCCL's library as far as it is used, opened at run time: a machine without it runs the same program. Only
+// The used part of NCCL's library, opened at run time, so that one program runs with and without it. Only
 // files of this folder include this header; it needs nccl.h, and CUDA's headers for the names of its types.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace tandem::parallel {
 
-// Functions under the names of NCCL less their prefix.
+// Functions named as in NCCL without prefix.
 struct NcclLibrary {
   decltype(&::ncclGetVersion) GetVersion;
   decltype(&::ncclGetUniqueId) GetUniqueId;
@@ -32,12 +32,11 @@ struct NcclLibrary {
 
 struct OpenedNccl {
   const NcclLibrary* library = nullptr;
-  int version = 0;       // as ncclGetVersion gives it: 22809 is 2.28.9
+  int version = 0;       // as ncclGetVersion returns it: 22809 is 2.28.9
   std::string why_none;  // one line, when there is none
 };
 
-// libnccl.so.2, or the file that the environment variable TANDEM_NCCL_LIBRARY names; opened by the first call
-// that asks.
+// libnccl.so.2, or the file in the environment variable TANDEM_NCCL_LIBRARY; opened by the first call.
 const OpenedNccl& opened_nccl();
 
 // "2.28.9"

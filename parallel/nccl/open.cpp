@@ -29,7 +29,7 @@ std::unique_ptr<DeviceCommunicator> open_nccl([[maybe_unused]] Communicator& ran
 #ifdef TANDEM_NCCL
   return std::make_unique<NcclCommunicator>(ranks, device, deadline_s);
 #else
-  throw VendorError("nccl", "ranks on GPUs are joined by NCCL: " + why_no_nccl());
+  throw VendorError("nccl", "ranks on GPUs need NCCL: " + why_no_nccl());
 #endif
 }
 

@@ -1,4 +1,4 @@
-// GPUs of the ranks of one run of mpirun, joined by NCCL.
+// Connection of the GPUs of the ranks by NCCL.
 #pragma once
 
 #include <memory>
@@ -8,14 +8,14 @@
 
 namespace tandem::parallel {
 
-// `ranks`, kept by reference, is how they find each other, and who knows which of them did not come. Does not
-// communicate before DeviceCommunicator::connect, which says why this build or this machine has no NCCL.
-// `deadline_s`: for what the host waits.
+// `ranks`, kept by reference, exchanges ids and detects missing ranks. Communicates only from
+// DeviceCommunicator::connect on, which reports if this build or machine has no NCCL. `deadline_s`: for waits
+// of the host.
 std::unique_ptr<DeviceCommunicator> open_nccl(Communicator& ranks, Device device, double deadline_s);
 
-// Why this build or this machine has none, one line; empty when it has. Opens the library.
+// The reason why NCCL is unavailable, one line; empty if available. Opens the library.
 std::string why_no_nccl();
-// "2.28.9"; "" where there is none.
+// "2.28.9"; "" if unavailable.
 std::string nccl_version();
 
 }  // namespace tandem::parallel

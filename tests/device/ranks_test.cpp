@@ -180,13 +180,13 @@ TEST_CASE("messages and errors of ranks on GPUs", "[device][program][ranks]") {
   Launch shared = on_gpus(directory, 2, into("shared", "cuda", kRows));
   shared.environment["TANDEM_EMULATOR_DEVICES"] = "1";
   CHECK_THAT(refused_by_ranks(launch(shared)),
-             Contains("[nccl] a GPU is of one rank: ranks 0 and 1 have the same one"));
+             Contains("[nccl] each rank needs its own GPU: ranks 0 and 1 have the same one"));
   Launch without = on_gpus(directory, 2, into("without", "cuda", kRows));
   without.environment["TANDEM_NCCL_LIBRARY"] = "/nowhere/libnccl.so";
   const Outcome none = launch(without);
   INFO(none.err);
   CHECK(none.exit_code == 1);
-  CHECK_THAT(none.err, Contains("ranks on GPUs are joined by NCCL: /nowhere/libnccl.so cannot be opened"));
+  CHECK_THAT(none.err, Contains("ranks on GPUs need NCCL: /nowhere/libnccl.so cannot be opened"));
 }
 
 TEST_CASE("a rank on a GPU that hangs is named, and the run goes on", "[device][program][ranks]") {

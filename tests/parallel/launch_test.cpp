@@ -86,6 +86,6 @@ TEST_CASE("several ranks without MPI are told why", "[parallel]") {
                                           {"OMPI_COMM_WORLD_RANK", "0"},
                                           {"TANDEM_MPI_LIBRARY", "/nowhere/libmpi.so"}});
   CHECK_THROWS_AS(open_communicator(), VendorError);
-  CHECK_THROWS_WITH(open_communicator(), Contains("mpirun started 2 ranks, which cannot be joined: "));
+  CHECK_THROWS_WITH(open_communicator(), Contains("mpirun started 2 ranks, which cannot be connected: "));
   CHECK_THROWS_AS(open_communicator({.piece_bytes = 0}), UserError);
 }

@@ -68,17 +68,17 @@ TEST_CASE("arguments that do not fit are refused", "[parallel]") {
   std::vector<double> doubles(3);
   std::vector<std::int32_t> numbers(3);
   CHECK_THROWS_WITH(alone.all_reduce(values, Reduction::sum, 0),
-                    "[all_reduce] a deadline is a positive number of seconds, not 0");
+                    "[all_reduce] a deadline must be a positive number of seconds, got 0");
   CHECK_THROWS_AS(alone.barrier(-1), UserError);
   CHECK_THROWS_AS(alone.barrier(std::numeric_limits<double>::quiet_NaN()), UserError);
   CHECK_THROWS_WITH(alone.all_reduce(numbers, Reduction::sum, kDeadline), Contains("i32 cannot be reduced"));
-  CHECK_THROWS_WITH(alone.broadcast(values, 1, kDeadline), Contains("1 is no rank: there are 1"));
+  CHECK_THROWS_WITH(alone.broadcast(values, 1, kDeadline), Contains("1 is not a rank: there are 1"));
   CHECK_THROWS_WITH(alone.reduce_scatter(values, Counts{2}, two, Reduction::sum, kDeadline),
                     Contains("add up to 2, the buffer has 3"));
   CHECK_THROWS_WITH(alone.reduce_scatter(values, Counts{3}, two, Reduction::sum, kDeadline),
                     Contains("rank 0 has 3 elements by the counts, its buffer has 2"));
   CHECK_THROWS_WITH(alone.all_gather(values, Counts{3, 0}, values, kDeadline),
-                    Contains("2 counts were given for 1 ranks"));
+                    Contains("got 2 counts for 1 ranks"));
   CHECK_THROWS_WITH(alone.all_gather(values, doubles, kDeadline),
                     Contains("one buffer is f32, the other f64"));
   CHECK_THROWS_WITH(alone.all_to_all(values, Counts{3}, two, Counts{2}, kDeadline),

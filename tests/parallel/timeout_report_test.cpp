@@ -94,8 +94,7 @@ TEST_CASE("the message names rank, process, host, state, the time, and the way o
   CHECK(error.ranks() == Ranks{1});
   CHECK(std::string(error.what()) ==
         "[all_reduce 7] rank 1 (process 101 on b, stopped) did not come: rank 0 waited for 1:00. The run "
-        "goes on "
-        "from its last checkpoint, with any number of ranks; if a rank is only slow, a longer "
+        "can resume from its last checkpoint with any number of ranks; if a rank is only slow, a longer "
         "parallel.deadline_s helps");
   const RankError both = absence(std::vector{waits_in(0, 7), computes_after(1, 6)}, in(7, 3), hosts);
   CHECK_THAT(both.what(),
