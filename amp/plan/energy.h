@@ -5,7 +5,7 @@
 // non-negative casts make the cut exact (project selection: Picard 1976; Kolmogorov and Zabih 2004): every
 // assignment extends to a cut of its cost, and every finite cut is one.
 //
-// Of several minima, the one with the fewest ones is found, which all others contain. It is independent of
+// Among several minima, the one with the fewest ones is found, which all others contain. It is independent of
 // the solver and of the numbering of variables.
 #pragma once
 

@@ -95,10 +95,10 @@ struct Op {
   OpKind op_kind = OpKind::other;
   std::vector<Read> reads;
   std::vector<Result> results;  // all of one type
-  // Of a product: forward and both gradients with operands of that type and a 16-bit result. Of other ops
+  // For a product: forward and both gradients with operands of that type and a 16-bit result. For other ops
   // only `f32` counts: time besides the storage of inputs and outputs.
   Price ns;
-  // Of a product: extra time of 16-bit operands with an f32 result, beyond low's price and storage_ns.
+  // For a product: extra time of 16-bit operands with an f32 result, beyond low's price and storage_ns.
   std::int64_t widening_ns = 0;
   std::int64_t kept_bytes = 0;  // of a product: extra bytes kept for backward with f32 operands
   double pad_value = 0.0;       // of `pad`

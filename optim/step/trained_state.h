@@ -103,7 +103,7 @@ class TrainedState {
   void share_update(const Tensor& state);
 
   nn::Module& module_;
-  // Of the step's options.
+  // From the step options.
   const double clip_value_;
   const StorageRounding rounding_;
   const std::optional<DType> round_statistics_;
