@@ -16,7 +16,8 @@
 
 namespace tandem::guard {
 
-// Behind every workspace. Kernels that gather rows write some bytes first: up to 1,264 have been seen.
+// Behind every workspace. Overruns of kernels that gather rows may begin some bytes beyond: up to 1,264 are
+// known.
 inline constexpr std::size_t kMargin = std::size_t{4} << 10;
 inline constexpr std::size_t kGuard = std::size_t{16} << 10;  // on either side, with guards on
 

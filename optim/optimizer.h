@@ -23,7 +23,7 @@ namespace tandem::optim {
 
 // Sparse updates of embedding tables: when rows without a gradient in the step are skipped.
 enum class Sparse : std::uint8_t {
-  exact,  // where the result equals the dense update bit for bit: rule without momentum, no decay
+  exact,  // where the result equals the dense update bit for bit: zero_grad_is_noop() and no decay
   lazy,   // with any rule: skipped rows keep moments and are not decayed, so weights differ from dense
   off,    // never
 };
