@@ -191,7 +191,7 @@ TEST_CASE("lint: deviations that a mean hides", "[lint]") {
   Tensor flat = Tensor::full({1, 8}, 300.0);
   flat.data<float>()[0] = 300.25f;
   const auto normed = [](const Tensor& y) { return layer_norm(y, {}, {}); };
-  check_only(lines_of(normed, flat, o1()), LintRule::deviation, "subtract the mean before");
+  check_only(lines_of(normed, flat, o1()), LintRule::deviation, "subtract the mean first");
   CHECK(lines_of(normed, offset, o1()).empty());
   CHECK(lines_of(normed, kOnes, o1()).empty());  // of no deviation at all
 }

@@ -172,7 +172,7 @@ TEST_CASE("messages and errors of ranks on GPUs", "[device][program][ranks]") {
     return refused_by_ranks(launch(on_gpus(directory, ranks, into("refused", "cuda", arguments))));
   };
   CHECK_THAT(says(2, joined(kRows, {"parallel.reduction=reproducible"})),
-             Contains("parallel.reduction: reproducible on GPUs"));
+             Contains("parallel.reduction: reproducible is not supported on GPUs"));
   CHECK_THAT(says(2, joined(kRows, {"parallel.shards=4"})),
              Contains("parallel.shards: 4 shards by 2 ranks on GPUs"));
   CHECK_THAT(says(0, joined(kRows, {"parallel.shards=4"})),

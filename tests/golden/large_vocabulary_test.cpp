@@ -240,7 +240,7 @@ TEST_CASE("softmaxes of large vocabularies say what they do not take", "[vocabul
   CHECK_THAT(complaint({6, 3}), Contains("cutoffs must increase, 3 comes after 6"));
   CHECK_THAT(complaint({3, 3}), Contains("cutoffs must increase"));
   CHECK_THAT(complaint({3}, 0.5), Contains("div_value must be a number of at least 1, is 0.5"));
-  CHECK_THAT(complaint({3, 4, 5}), Contains("cluster 3 would see 16 / 4^3 = 0 inputs"));
+  CHECK_THAT(complaint({3, 4, 5}), Contains("cluster 3 would have 16 / 4^3 = 0 inputs"));
   nn::AdaptiveSoftmax layer(16, 12, {{3, 6}});
   const Tensor x = Tensor::zeros({2, 16});
   CHECK_THROWS_WITH(layer.loss(x, Tensor::from(Ids{0, 12}, {2})),

@@ -128,7 +128,7 @@ TEST_CASE("mistakes in what AWD-LSTM asks for are explained", "[recurrent]") {
     }
     return std::string();
   };
-  CHECK_THAT(message({.weight_dropout = 1.0}), Catch::Contains("weight_dropout, got 1"));
+  CHECK_THAT(message({.weight_dropout = 1.0}), Catch::Contains("weight_dropout must lie in [0, 1), got 1"));
   for (const RecurrentOptions& options :
        {RecurrentOptions{.layers = 1, .last_units = 3},
         RecurrentOptions{.layers = 2, .last_units = kUnits + 1},

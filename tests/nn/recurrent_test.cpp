@@ -117,7 +117,8 @@ TEST_CASE("recurrent layers refuse what they cannot be or take", "[recurrent]") 
   CHECK_THROWS_WITH(layers(x, {.h = {}, .c = Tensor::zeros({2, 2, 4})}), Catch::Contains("c_0"));
   CHECK_THROWS_WITH(layers(x, {}, lengths_of({4, 5})), Catch::Contains("length 5 of row 1"));
   Recurrent gru(3, 5, {.cell = RnnCell::gru});
-  CHECK_THROWS_WITH(gru(x, {.h = {}, .c = Tensor::zeros({1, 2, 5})}), Catch::Contains("lstm alone"));
+  CHECK_THROWS_WITH(gru(x, {.h = {}, .c = Tensor::zeros({1, 2, 5})}),
+                    Catch::Contains("only lstm has a cell state"));
 }
 
 TEST_CASE("recurrent layers accept zero rows", "[recurrent]") {

@@ -392,7 +392,7 @@ TEST_CASE("invalid divided updates are refused", "[update_parts]") {
   SeatShards shards(table, 0);
   optim::Step step(*toy, {&adam}, {.shards = &shards, .update_parts = 2});
   step.backward(loss_of(*toy, 0, 0, false), 2.0);
-  CHECK_THAT(message_of([&] { step.unscale(); }), Catch::Contains("gradients that are whole"));
+  CHECK_THAT(message_of([&] { step.unscale(); }), Catch::Contains("needs whole gradients"));
   OwnShards without(1, 1.0);
   const auto other = several_parameters();
   optim::Sgd sgd(other->parameters(), {.lr = 0.1});

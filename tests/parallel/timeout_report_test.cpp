@@ -76,7 +76,7 @@ TEST_CASE("ranks that were neither seen nor heard are", "[parallel]") {
 TEST_CASE("nobody is when all are there", "[parallel]") {
   CHECK(blamed({waits_in(0, 7), waits_in(1, 7)}, 2).empty());
   const std::vector<RankStatus> arrivals{waits_in(0, 7), waits_in(1, 7)};
-  CHECK_THAT(absence(arrivals, in(7, 2), {}).what(), Contains("all ranks came"));
+  CHECK_THAT(absence(arrivals, in(7, 2), {}).what(), Contains("all ranks take part"));
 }
 
 TEST_CASE("at the start nobody looks, and nobody is blamed for it", "[parallel]") {

@@ -71,7 +71,7 @@ TEST_CASE("a 16-bit run says what does not fit, changes no bit by it, and is qui
   };
   const std::string large = R"(data.augment=[{"name":"normalise","mean":[0.0],"std":[0.0007]}])";
   const Outcome told = train("large", {"precision=amp_fp16", large});
-  CHECK_THAT(told.out + told.err, Contains("warning: ") && Contains("overflows f16"));
+  CHECK_THAT(told.out + told.err, Contains("warning: ") && Contains("below overflow in f16"));
   for (const char* precision : {"amp_fp16", "amp_bf16", "fp32"}) {
     const Outcome quiet = train(precision, {std::string("precision=") + precision});
     CHECK_THAT(quiet.out + quiet.err, !Contains("warning"));

@@ -176,7 +176,8 @@ TEST_CASE("a model of characters says how many bits it needs for one", "[tasks][
 TEST_CASE("a split of fewer words than streams is named", "[tasks][language]") {
   Trial trial({"data.eval_batch_size=8"}, "w1 w2 w3\n");
   CHECK_THAT(user_error_of([&] { trial.task().evaluation_source("test", {}); }),
-             Contains("the test split has 4 words, and 8 streams") && Contains("data.eval_batch_size"));
+             Contains("the test split has 4 words, too few for 8 parallel streams") &&
+                 Contains("data.eval_batch_size"));
 }
 
 TEST_CASE("a language model's words are saved with its weights", "[tasks][language]") {

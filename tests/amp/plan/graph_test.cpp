@@ -147,5 +147,5 @@ TEST_CASE("invalid assignments are refused", "[plan]") {
   CHECK_FAILS(InternalError, check(g.graph, Assignment(3)), "an assignment of 3 ops for a graph of 4");
   Assignment assignment(4);
   assignment[0].operands = true;
-  CHECK_FAILS(InternalError, check(g.graph, assignment), "n layer_norm is no product");
+  CHECK_FAILS(InternalError, check(g.graph, assignment), "n layer_norm is not a product");
 }
