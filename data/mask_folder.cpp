@@ -204,8 +204,8 @@ Sample MaskFolder::get(Index index) const {
   for (Index i = 0; i < pair.mask.numel(); ++i) {
     const std::int16_t stands_for = values_[value[i]];
     require(stands_for != MaskValues::kNoClass, masks_[at].string(),
-            "holds {} in row {}, column {}, which is the value of none of the {} classes", value[i],
-            i / width, i % width, info_.classes);
+            "holds {} in row {}, column {}, which is none of the {} classes", value[i], i / width, i % width,
+            info_.classes);
     value[i] = static_cast<std::uint8_t>(stands_for);
   }
   return pair;

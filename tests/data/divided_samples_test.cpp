@@ -192,7 +192,7 @@ TEST_CASE("divisions that cannot be are refused", "[division]") {
   CHECK_FAILS(UserError, source->divided({.parts = 0, .first = 0, .count = 1}),
               "[division] batches in 0 parts, expected at least 1");
   for (const ShardSpec wrong : {ShardSpec{3, -1, 1}, {3, 0, 0}, {3, 3, 1}, {3, 1, 3}, {3, 0, 4}, {3, 2, -1}})
-    CHECK_FAILS(UserError, source->divided(wrong), "there are 3: 0 to 2");
+    CHECK_FAILS(UserError, source->divided(wrong), "within the 3: 0 to 2");
   const SourcePtr divided = source->divided({.parts = 3, .first = 1, .count = 2});
   CHECK(divided->division() == ShardSpec{.parts = 3, .first = 1, .count = 2});
   CHECK_FAILS(InternalError, divided->divided({.parts = 2, .first = 0, .count = 1}),

@@ -185,7 +185,7 @@ TEST_CASE("images of several sizes need to be told what becomes of them", "[mask
   write_pair(folder / "test", "c", 1, 0, 12, 12);
   CHECK(error_of([&] {
           masks(folder).train->get(1);
-        }).find("b.png] has 5x9 pixels, the first image 8x6; data.image_size") != std::string::npos);
+        }).find("b.png] has 5x9 pixels, the first image 8x6; set data.image_size") != std::string::npos);
   const auto shape = [&](const options::Given& own, const std::vector<TransformSpec>& augment) {
     const Splits splits = masks(folder, own);
     const Pipeline pipeline(splits.train->info(),

@@ -130,7 +130,7 @@ TEST_CASE("files of descriptions that are not as they should be", "[text]") {
   CHECK_FAILS(UserError, read("Package: a\nSource: a\n\nDescription-en: b\n"),
               "descriptions:4] a description without \"Package:\" before it");
   CHECK_FAILS(UserError, read("Package: a\nSource: a\nDescription-en: b\n c\xff\n"),
-              "descriptions:4] byte 3 is 0xff, which is no UTF-8");
+              "descriptions:4] byte 3 is 0xff, expected UTF-8");
   CHECK_FAILS(UserError, read("Package: a\nSource: linux\nDescription-en: b\n"),
               "descriptions] its sources give 1 descriptions for training, 0 for validation and 0 for test");
   CHECK_FAILS(UserError, datasets::read_package_descriptions(folder / "nowhere"),

@@ -118,8 +118,10 @@ TEST_CASE("boxes that are none are refused with their values", "[boxes]") {
         "[file] annotation 7: its box [nan, 10, 20, 40] is not finite");
   CHECK(refusal_of(file_box({10, 10, kInf, 40})) ==
         "[file] annotation 7: its box [10, 10, inf, 40] is not finite");
-  CHECK(refusal_of(file_box({1, 2, 3, 4}, -1.0)) == "[file] annotation 7: its area is -1, which is no size");
-  CHECK(refusal_of(file_box({1, 2, 3, 4}, kNan)) == "[file] annotation 7: its area is nan, which is no size");
+  CHECK(refusal_of(file_box({1, 2, 3, 4}, -1.0)) ==
+        "[file] annotation 7: its area is -1, expected a finite number");
+  CHECK(refusal_of(file_box({1, 2, 3, 4}, kNan)) ==
+        "[file] annotation 7: its area is nan, expected a finite number of at least 0");
 }
 
 TEST_CASE("refusals are counted and told once, by the first", "[boxes]") {

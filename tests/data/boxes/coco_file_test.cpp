@@ -82,7 +82,7 @@ TEST_CASE("errors of an item name its place and value", "[boxes]") {
   fails(coco_annotation(9, "[1,2,null,4]"), " (id 9) has bbox null among its numbers");
   fails(coco_annotation(9, "[1,2,\"3\",4]"), " (id 9) has bbox a text among its numbers");
   fails(coco_annotation(9, "[[1,2,3,4]]"), " (id 9) has bbox a list among its numbers");
-  fails(coco_annotation(9, "7"), " (id 9) has bbox 7, which is no list");
+  fails(coco_annotation(9, "7"), " (id 9) has bbox 7, expected a list");
   fails(coco_annotation(9, "{}"), " (id 9) has bbox an object");
   fails(coco_annotation(9, "null"), " (id 9) has no bbox");
   fails(coco_annotation(9, "[1,2,3,4]", R"(, "bbox": [1,2,3,4])"), " (id 9) has bbox twice");
@@ -105,8 +105,8 @@ TEST_CASE("errors of an item name its place and value", "[boxes]") {
   image(R"({"id": 1, "width": 5, "height": 5})", " (id 1) has no file_name");
   image(R"({"id": 1, "file_name": ""})", " (id 1) has file_name an empty text");
   image(R"({"id": 1, "file_name": 5})", " (id 1) has file_name 5, expected a text");
-  image(R"({"id": 1, "width": 0})", " (id 1) has width 0, which is no number of pixels");
-  image(R"({"id": 1, "height": 2.5})", " (id 1) has height 2.5, which is no number of pixels");
+  image(R"({"id": 1, "width": 0})", " (id 1) has width 0, expected a number of pixels");
+  image(R"({"id": 1, "height": 2.5})", " (id 1) has height 2.5, expected a number of pixels");
   image(R"({"id": 1, "file_name": "a", "height": 100000, "width": 100000})",
         " (id 1) is of 100000x100000 pixels");
 }
@@ -127,8 +127,8 @@ TEST_CASE("files other than instances are refused", "[boxes]") {
   fails("{}", "has no \"images\"; ");
   fails(R"({"images": [], "categories": []})", "has no \"annotations\"; ");
   fails(R"({"images": [], "annotations": []})", "has no \"categories\"; ");
-  fails(R"({"images": {}})", "has an object as its images, not a list");
-  fails(R"({"images": null})", "has null as its images, not a list");
+  fails(R"({"images": {}})", "has an object as its images, expected a list");
+  fails(R"({"images": null})", "has null as its images, expected a list");
   fails(R"({"annotations": [{"id": 1}]})", "annotations, item 0 (id 1) has no image_id");
   fails(R"({"images": [[]]})", "has a list as item 0 of its images");
   fails(R"({"images": [5]})", "has a number as item 0 of its images");

@@ -53,9 +53,9 @@ TEST_CASE("errors of an annotation name file, object and value", "[boxes]") {
   CHECK_FAILS(UserError, parse("<html></html>"), "[a.xml] is no VOC annotation: it begins with <html>");
   CHECK_FAILS(UserError, parse("<annotation></annotation>"), "[a.xml] has no <size> of its image");
   CHECK_FAILS(UserError, parse("<annotation><size><width>5</width></size></annotation>"),
-              "[a.xml] <size> has <height> \"\", which is no number");
+              "[a.xml] <size> has <height> \"\", expected a number");
   CHECK_FAILS(UserError, parse(voc_xml("", 0)),
-              "is of an image whose width is 0, which is no number of pixels");
+              "is of an image whose width is 0, expected a number of pixels");
   CHECK_FAILS(UserError, parse(voc_xml("", 100, -80)), "whose height is -80");
   CHECK_FAILS(UserError, parse("<annotation><size><width>5.5</width><height>1</height></size></annotation>"),
               "whose width is 5.5");
@@ -72,9 +72,9 @@ TEST_CASE("errors of an annotation name file, object and value", "[boxes]") {
               "[a.xml] object 2 (dog) has no <bndbox>");
   CHECK_FAILS(UserError, with("<object><name>dog</name><part><bndbox/></part></object>"), "has no <bndbox>");
   CHECK_FAILS(UserError, with("<object><name>dog</name><bndbox><xmin>1</xmin></bndbox></object>"),
-              "object 1 (dog) has <ymin> \"\", which is no number");
+              "object 1 (dog) has <ymin> \"\", expected a number");
   CHECK_FAILS(UserError, with(voc_object("dog", "1", "2", "3", "4 5")),
-              "has <ymax> \"4 5\", which is no number");
+              "has <ymax> \"4 5\", expected a number");
   CHECK_FAILS(UserError, with(voc_object("dog", "1,5", "2", "3", "4")), "has <xmin> \"1,5\"");
   CHECK_FAILS(UserError, with(voc_object("dog", "1", "2", "1e999", "4")), "has <xmax> \"1e999\"");
   CHECK_FAILS(UserError, with(voc_object("dog", "1", "2", "3", "4", "<difficult>yes</difficult>")),

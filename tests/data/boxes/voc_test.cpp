@@ -76,8 +76,8 @@ TEST_CASE("years are joined in their order", "[boxes]") {
   CHECK(corpus.images[1].id == 2);
   kit.list("VOC2007", "train", "000005\n");
   CHECK_FAILS(UserError, kit.read({"VOC2007/train", "VOC2007/trainval"}),
-              "trainval.txt:2] 000005 stands in " +
-                  (kit.folder / "VOC2007/ImageSets/Main/train.txt").string() + ":1, too");
+              "trainval.txt:2] 000005 is in " + (kit.folder / "VOC2007/ImageSets/Main/train.txt").string() +
+                  ":1, too");
 }
 
 TEST_CASE("a list of one class has the images that the class is in", "[boxes]") {

@@ -137,9 +137,9 @@ TEST_CASE("codecs that are only described have sizes and marks, and do nothing",
 
 TEST_CASE("errors of codecs", "[codec]") {
   const std::vector<std::string> few{"a b", "b a"};
-  CHECK_FAILS(UserError, learn("unigram", {{"size", 100}}, few), "train.txt] no 100 pieces of kind unigram");
+  CHECK_FAILS(UserError, learn("unigram", {{"size", 100}}, few), "train.txt] 100 pieces of kind unigram");
   CHECK_FAILS(UserError, learn("bpe", {{"size", 100}}, few), "Vocabulary size");
-  CHECK_FAILS(UserError, learn("bpe", {{"size", 5}}, {"abcdefgh"}), "train.txt] no 5 pieces of kind bpe");
+  CHECK_FAILS(UserError, learn("bpe", {{"size", 5}}, {"abcdefgh"}), "train.txt] 5 pieces of kind bpe");
   CHECK_FAILS(UserError, learn("unigram", {}, {"", " \t"}), "the 2 training texts have no piece");
   CHECK_FAILS(UserError, learn("words", {}, {"", "!!"}), "the 2 training texts have no piece (codec words)");
   CHECK_FAILS(UserError, learn("bpe", {{"size", 3}}, few), "size");

@@ -184,7 +184,7 @@ TEST_CASE("labelled texts as objects of JSON", "[text]") {
              Contains("a.jsonl:2") && Contains("has no \"label\"; its keys are text"));
   CHECK_THAT(wrong_rows("a.jsonl", "{\"text\": [], \"label\": 1}\n"),
              Contains("a.jsonl:1") && Contains("neither"));
-  CHECK_THAT(wrong_rows("a.jsonl", "[1]\n"), Contains("a.jsonl:1") && Contains("no object of JSON"));
+  CHECK_THAT(wrong_rows("a.jsonl", "[1]\n"), Contains("a.jsonl:1") && Contains("no JSON object"));
 }
 
 TEST_CASE("a folder of labelled texts has a folder for each class", "[text]") {

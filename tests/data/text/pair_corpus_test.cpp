@@ -93,7 +93,7 @@ TEST_CASE("splits without training data are refused", "[pairs]") {
   PairTexts texts = small();
   texts.train = {{"aaa", {"x"}}};
   CHECK_FAILS(UserError, datasets::make_pair_corpus(texts, two()),
-              "here] of 1 training pairs none remains: 1 have more than 2 pieces");
+              "here] none of 1 training pairs remains: 1 have more than 2 pieces");
   PairOptions both = two();
   both.codec = CodecChoice("bpe");
   CHECK_FAILS(UserError, datasets::make_pair_corpus(small(), both), "is for both sides");

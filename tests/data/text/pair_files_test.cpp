@@ -91,8 +91,8 @@ TEST_CASE("errors of pair files name file and line", "[pairs]") {
   CHECK_FAILS(UserError, table("a\tb\nc\td\t \n"), "t.tsv:2] column 3 of 3 is empty");
   CHECK_FAILS(UserError, table("a\tb\n\n"), "t.tsv:2] has one column");
   CHECK_FAILS(UserError, table(""), "t.tsv] is empty");
-  CHECK_FAILS(UserError, table("a\tb\nc\t\xFF\n"), "t.tsv:2] byte 3 is 0xff, which is no UTF-8");
-  CHECK_FAILS(UserError, table("a\tb\nlong\tlong!\n"), "t.tsv:2] a line of 10 bytes, at most 9 are taken");
+  CHECK_FAILS(UserError, table("a\tb\nc\t\xFF\n"), "t.tsv:2] byte 3 is 0xff, expected UTF-8");
+  CHECK_FAILS(UserError, table("a\tb\nlong\tlong!\n"), "t.tsv:2] a line of 10 bytes, at most 9 are allowed");
   CHECK_FAILS(UserError, read({.table = (folder / "none").string()}), "none");
 
   const auto two = [&](const std::string& source, const std::string& target) {

@@ -143,7 +143,7 @@ TEST_CASE("texts that cannot be read are told with file and line", "[text]") {
   CHECK_FAILS(UserError,
               read("ok\nb\xe9"
                    "b\n"),
-              "train:2] byte 2 is 0xe9, which is no UTF-8");
+              "train:2] byte 2 is 0xe9, expected UTF-8");
   CHECK_NOTHROW(read("ok\nlonger\n", 6));
   CHECK_FAILS(UserError, read("ok\nlonger\n", 5),
               "train:2] a line of 6 bytes, at most 5 are allowed (max_line); break it into sentences");
