@@ -35,35 +35,16 @@ void store_block(const T* x, S* y, Index count) {
   }
 }
 
-// Elements [first, first+count) of a tensor's memory as T.
+// Elements [first, first + count) of a tensor's memory as T, and back: f32, f64 and i64 are compiled once
+// (blocks.cpp).
 template <class T>
-void load_block(const void* x, DType dtype, Index first, T* y, Index count) {
-  visit_dtype(dtype, [&]<class S>(TypeTag<S>) { load_block(static_cast<const S*>(x) + first, y, count); });
-}
-
+void load_block(const void* x, DType dtype, Index first, T* y, Index count);
 template <class T>
-void store_block(const T* x, void* y, DType dtype, Index first, Index count) {
-  visit_dtype(dtype, [&]<class S>(TypeTag<S>) { store_block(x, static_cast<S*>(y) + first, count); });
-}
+void store_block(const T* x, void* y, DType dtype, Index first, Index count);
 
 // y ← y + x; x is overwritten by the sum.
 template <class T>
-void add_block(T* x, void* y, DType dtype, Index first, Index count) {
-  visit_dtype(dtype, [&]<class S>(TypeTag<S>) {
-    S* target = static_cast<S*>(y) + first;
-    if constexpr (std::is_same_v<S, T>) {
-      for (Index i = 0; i < count; ++i) target[i] += x[i];
-    } else {
-      T held[kBlock];
-      for (Index done = 0; done < count; done += kBlock) {
-        const Index n = std::min(kBlock, count - done);
-        load_block(target + done, held, n);
-        for (Index i = 0; i < n; ++i) x[done + i] += held[i];
-      }
-      store_block(x, target, count);
-    }
-  });
-}
+void add_block(T* x, void* y, DType dtype, Index first, Index count);
 
 // The half-open range of `count` items for part `part` of `parts`.
 struct Range {

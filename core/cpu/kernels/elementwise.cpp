@@ -309,14 +309,17 @@ void pointwise_in(FormulaId id, const Scalars& scalars, std::span<const Tensor> 
   }
 }
 
-template <class S, class D>
-void cast_range(const S* x, D* y, Index count) {
-  if constexpr (std::is_same_v<S, D>) {
-    std::memcpy(y, x, static_cast<std::size_t>(count) * sizeof(S));
-  } else if constexpr (std::is_same_v<S, float>) {
-    store_block(x, y, count);
-  } else {
-    load_block(x, y, count);
+// By way of T, which holds every value of x and is rounded to y's dtype as the value itself would be.
+template <class T>
+void cast_range(const Tensor& x, const Tensor& y, Index first, Index last) {
+  const Index count = last - first;
+  if (y.dtype() == dtype_of<T>()) return load_block(x.raw(), x.dtype(), first, y.data<T>() + first, count);
+  if (x.dtype() == dtype_of<T>()) return store_block(x.data<T>() + first, y.raw(), y.dtype(), first, count);
+  alignas(64) T buffer[kBlock];
+  for (Index at = first; at < last; at += kBlock) {
+    const Index n = std::min(kBlock, last - at);
+    load_block(x.raw(), x.dtype(), at, buffer, n);
+    store_block(buffer, y.raw(), y.dtype(), at, n);
   }
 }
 
@@ -380,13 +383,17 @@ void CpuBackend::cast(const Tensor& x, const Tensor& y, bool accumulate) {
     });
     return;
   }
-  visit_dtype(x.dtype(), [&]<class S>(TypeTag<S>) {
-    visit_dtype(y.dtype(), [&]<class D>(TypeTag<D>) {
-      const S* from = x.data<S>();
-      D* to = y.data<D>();
-      over_elements(x.numel(),
-                    [&](Index first, Index last) { cast_range(from + first, to + first, last - first); });
-    });
+  if (x.dtype() == y.dtype()) return copy_bytes(x, y);
+  over_elements(x.numel(), [&](Index first, Index last) {
+    if (x.dtype() == DType::f64) {
+      cast_range<double>(x, y, first, last);
+    } else if (is_integral(x.dtype()) && (size_of(x.dtype()) >= 4 || is_integral(y.dtype()))) {
+      cast_range<std::int64_t>(x, y, first, last);
+    } else if (y.dtype() == DType::f64) {
+      cast_range<double>(x, y, first, last);
+    } else {
+      cast_range<float>(x, y, first, last);
+    }
   });
 }
 

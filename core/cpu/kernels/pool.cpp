@@ -284,35 +284,32 @@ double average_factor(const Pool2dOptions& o, const Geometry& g, Index oy, Index
   return 1.0 / static_cast<double>(rows * columns);
 }
 
-// Windows of average pooling with a fixed kernel size.
-struct FixedWindows {
+// Windows of average pooling: of a fixed size, or adaptive without options.
+struct AverageWindows {
   const Geometry& g;
-  const Pool2dOptions& o;
-  Range rows(Index oy) const { return window(oy, o.kernel[0], o.stride[0], o.padding[0], g.height); }
-  Range columns(Index ox) const { return window(ox, o.kernel[1], o.stride[1], o.padding[1], g.width); }
-  Range covering_rows(Index iy) const {
-    return covering(iy, o.kernel[0], o.stride[0], o.padding[0], g.out_height);
-  }
-  Range covering_columns(Index ix) const {
-    return covering(ix, o.kernel[1], o.stride[1], o.padding[1], g.out_width);
-  }
-  double factor(Index oy, Index ox) const { return average_factor(o, g, oy, ox); }
-};
+  const Pool2dOptions* o = nullptr;
 
-struct AdaptiveWindows {
-  const Geometry& g;
-  Range rows(Index oy) const { return adaptive_window(oy, g.height, g.out_height); }
-  Range columns(Index ox) const { return adaptive_window(ox, g.width, g.out_width); }
-  Range covering_rows(Index iy) const { return adaptive_covering(iy, g.height, g.out_height); }
-  Range covering_columns(Index ix) const { return adaptive_covering(ix, g.width, g.out_width); }
+  Range along(int axis, Index out, Index extent, Index out_extent) const {
+    return o ? window(out, o->kernel[axis], o->stride[axis], o->padding[axis], extent)
+             : adaptive_window(out, extent, out_extent);
+  }
+  Range covering_along(int axis, Index in, Index extent, Index out_extent) const {
+    return o ? covering(in, o->kernel[axis], o->stride[axis], o->padding[axis], out_extent)
+             : adaptive_covering(in, extent, out_extent);
+  }
+  Range rows(Index oy) const { return along(0, oy, g.height, g.out_height); }
+  Range columns(Index ox) const { return along(1, ox, g.width, g.out_width); }
+  Range covering_rows(Index iy) const { return covering_along(0, iy, g.height, g.out_height); }
+  Range covering_columns(Index ix) const { return covering_along(1, ix, g.width, g.out_width); }
   double factor(Index oy, Index ox) const {
+    if (o) return average_factor(*o, g, oy, ox);
     const Range ys = rows(oy), xs = columns(ox);
     return 1.0 / static_cast<double>((ys.last - ys.first) * (xs.last - xs.first));
   }
 };
 
-template <class T, class U, class Windows>
-void average_forward(const Geometry& g, const Windows& windows, const T* x, U* y) {
+template <class T, class U>
+void average_forward(const Geometry& g, const AverageWindows& windows, const T* x, U* y) {
   using C = std::common_type_t<ComputeType<T>, ComputeType<U>>;
   for_each_row(g.batch * g.out_height, [&](Index row) {
     const Index n = row / g.out_height, oy = row % g.out_height;
@@ -335,8 +332,8 @@ void average_forward(const Geometry& g, const Windows& windows, const T* x, U* y
   });
 }
 
-template <class T, class U, class Windows>
-void average_backward(const Geometry& g, const Windows& windows, const U* dy, T* dx) {
+template <class T, class U>
+void average_backward(const Geometry& g, const AverageWindows& windows, const U* dy, T* dx) {
   using C = std::common_type_t<ComputeType<T>, ComputeType<U>>;
   for_each_row(g.batch * g.height, [&](Index row) {
     const Index n = row / g.height, iy = row % g.height;
@@ -360,14 +357,17 @@ void average_backward(const Geometry& g, const Windows& windows, const U* dy, T*
   });
 }
 
-// Calls visit(a's pointer, b's pointer) with the element types of two floating tensors.
+// Calls visit(a's pointer, b's pointer) with the element types of two floating tensors: f64 twice, or not at
+// all.
 template <class Visit>
 void visit_two(const Tensor& a, const Tensor& b, Visit&& visit) {
-  visit_floating(a.dtype(), [&](auto tag_a) {
-    using A = typename decltype(tag_a)::type;
-    visit_floating(b.dtype(), [&](auto tag_b) {
-      using B = typename decltype(tag_b)::type;
-      visit(a.data<A>(), b.data<B>());
+  visit_floating(a.dtype(), [&]<class A>(TypeTag<A>) {
+    visit_floating(b.dtype(), [&]<class B>(TypeTag<B>) {
+      if constexpr (std::is_same_v<A, double> == std::is_same_v<B, double>) {
+        visit(a.data<A>(), b.data<B>());
+      } else {
+        ensure(false, "pooling", "f64 pools to f64 alone, not {} with {}", to_string(a), to_string(b));
+      }
     });
   });
 }
@@ -416,25 +416,27 @@ struct CpuPool final : PoolKernels {
   void avg_pool2d(const Tensor& x, const Tensor& y, const Pool2dOptions& options) override {
     if (y.numel() == 0) return;
     const Geometry g = geometry_of(x, y);
-    visit_two(x, y, [&](auto* from, auto* to) { average_forward(g, FixedWindows{g, options}, from, to); });
+    visit_two(x, y, [&](auto* from, auto* to) { average_forward(g, AverageWindows{g, &options}, from, to); });
   }
 
   void avg_pool2d_backward(const Tensor& dy, const Tensor& dx, const Pool2dOptions& options) override {
     if (dx.numel() == 0) return;
     const Geometry g = geometry_of(dx, dy);
-    visit_two(dx, dy, [&](auto* to, auto* from) { average_backward(g, FixedWindows{g, options}, from, to); });
+    visit_two(dx, dy, [&](auto* to, auto* from) {
+      average_backward(g, AverageWindows{g, &options}, from, to);
+    });
   }
 
   void adaptive_avg_pool2d(const Tensor& x, const Tensor& y) override {
     if (y.numel() == 0) return;
     const Geometry g = geometry_of(x, y);
-    visit_two(x, y, [&](auto* from, auto* to) { average_forward(g, AdaptiveWindows{g}, from, to); });
+    visit_two(x, y, [&](auto* from, auto* to) { average_forward(g, AverageWindows{g}, from, to); });
   }
 
   void adaptive_avg_pool2d_backward(const Tensor& dy, const Tensor& dx) override {
     if (dx.numel() == 0) return;
     const Geometry g = geometry_of(dx, dy);
-    visit_two(dx, dy, [&](auto* to, auto* from) { average_backward(g, AdaptiveWindows{g}, from, to); });
+    visit_two(dx, dy, [&](auto* to, auto* from) { average_backward(g, AverageWindows{g}, from, to); });
   }
 };
 

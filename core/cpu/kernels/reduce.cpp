@@ -383,22 +383,19 @@ Tensor reduce_to_wide(const Plan& plan, const Tensor& x, const T* shift) {
   return partial;
 }
 
-template <class W, class Finish>
-void write(const Tensor& wide, const Tensor& y, bool accumulate, Finish&& finish) {
+template <class W>
+void write(const Tensor& wide, const Tensor& y, bool accumulate) {
   const W* values = wide.data<W>();
   visit_dtype(y.dtype(), [&]<class S>(TypeTag<S>) {
     S* out = y.data<S>();
-    for (Index i = 0; i < y.numel(); ++i) {
-      const auto result = finish(values[i], i);
-      out[i] = convert<S>(accumulate ? convert<W>(out[i]) + static_cast<W>(result) : static_cast<W>(result));
-    }
+    for (Index i = 0; i < y.numel(); ++i)
+      out[i] = convert<S>(accumulate ? convert<W>(out[i]) + values[i] : values[i]);
   });
 }
 
 template <class Kind, class T>
 void reduce_with(const Plan& plan, const Tensor& x, const Tensor& y, bool accumulate) {
-  using W = Wide<T>;
-  write<W>(reduce_to_wide<Kind, T>(plan, x, nullptr), y, accumulate, [](W v, Index) { return v; });
+  write<Wide<T>>(reduce_to_wide<Kind, T>(plan, x, nullptr), y, accumulate);
 }
 
 template <class T>
@@ -410,7 +407,9 @@ void log_sum_exp(const Plan& plan, const Tensor& x, const Tensor& y, bool accumu
     shift.data<T>()[i] = std::isinf(m) ? T(0) : static_cast<T>(m);
   }
   const Tensor sums = reduce_to_wide<Additive<ShiftedExp>, T>(plan, x, shift.data<T>());
-  write<double>(sums, y, accumulate, [&](double sum, Index i) { return shift.data<T>()[i] + std::log(sum); });
+  for (Index i = 0; i < plan.outputs(); ++i)
+    sums.data<double>()[i] = shift.data<T>()[i] + std::log(sums.data<double>()[i]);
+  write<double>(sums, y, accumulate);
 }
 
 template <class T>
@@ -432,13 +431,15 @@ void reduce_in(Reduction op, const Plan& plan, const Tensor& x, const Tensor& y,
       // The result of an empty range is 0, not minus infinity.
       using W = Wide<T>;
       const Tensor wide = reduce_to_wide<Extremum<Magnitude, true>, T>(plan, x, nullptr);
-      return write<W>(wide, y, accumulate, [](W v, Index) { return v < W(0) ? W(0) : v; });
+      for (W* v = wide.data<W>(); v < wide.data<W>() + plan.outputs(); ++v) *v = *v < W(0) ? W(0) : *v;
+      return write<W>(wide, y, accumulate);
     }
     case Reduction::mean:
       if constexpr (!std::is_integral_v<T>) {
         const auto count = static_cast<double>(plan.reduced_count());
-        return write<double>(reduce_to_wide<Additive<Plain>, T>(plan, x, nullptr), y, accumulate,
-                             [&](double v, Index) { return v / count; });
+        const Tensor wide = reduce_to_wide<Additive<Plain>, T>(plan, x, nullptr);
+        for (Index i = 0; i < plan.outputs(); ++i) wide.data<double>()[i] /= count;
+        return write<double>(wide, y, accumulate);
       }
       break;
     case Reduction::logsumexp:
