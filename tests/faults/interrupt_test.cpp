@@ -1,13 +1,10 @@
-// Runs interrupted repeatedly, and full disks.
-#include <sys/mount.h>
-
+// Runs interrupted repeatedly.
 #include <csignal>
 #include <random>
 
 #include "tests/faults/runs.h"
 
 using namespace tandem::testing;
-using Catch::Contains;
 
 TEST_CASE("interrupted a hundred times at random steps, a run ends with the same bits", "[faults]") {
   const TemporaryDirectory directory;
@@ -55,29 +52,4 @@ TEST_CASE("interrupted a hundred times at random steps, a run ends with the same
   CHECK(after_skips > 0);
   CHECK(inside_epochs > 50);
   CHECK((Remains(directory.path() / "run") == whole));
-}
-
-TEST_CASE("a file system that is full costs no checkpoint", "[faults]") {
-  const TemporaryDirectory directory;
-  const auto disk = directory.path() / "disk";
-  std::filesystem::create_directory(disk);
-  if (::mount("tandem-test", disk.c_str(), "tmpfs", 0, "size=320k") != 0) {
-    WARN("skipped: a small file system cannot be mounted here");
-    return;
-  }
-  struct Unmount {
-    std::filesystem::path path;
-    ~Unmount() { ::umount2(path.c_str(), MNT_DETACH); }
-  } const unmount{disk};
-  const auto settings = std::vector<std::string>{"epochs=6", "data.batch_size=400", "checkpoint.keep=100"};
-  REQUIRE(tandem_in(directory, quiet_run("whole", settings)).exit_code == 0);
-  const Outcome full = tandem_in(directory, quiet_run("disk/run", settings));
-  INFO(full.err);
-  CHECK(full.exit_code == 1);
-  CHECK_THAT(full.err, Contains("No space left on device") && Contains("tandem train disk/run"));
-  REQUIRE(::mount("tandem-test", disk.c_str(), "tmpfs", MS_REMOUNT, "size=64m") == 0);
-  const Outcome outcome = tandem_in(directory, {"train", "disk/run", "--quiet"});
-  INFO(outcome.err);
-  REQUIRE(outcome.exit_code == 0);
-  CHECK((Remains(disk / "run") == Remains(directory.path() / "whole")));
 }

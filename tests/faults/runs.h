@@ -63,4 +63,31 @@ inline Outcome go_on(const TemporaryDirectory& directory, const std::string& run
   return tandem_in(directory, {"train", run, "--quiet"});
 }
 
+using Environment = std::map<std::string, std::string>;
+
+// Runs the program with one of its calls on files hurt (faults.cpp).
+inline Outcome with_faults(const TemporaryDirectory& directory, const std::vector<std::string>& arguments,
+                           const std::string& fault, const std::string& path, const Environment& more = {}) {
+  Environment environment{{"LD_PRELOAD", TANDEM_FAULTS},
+                          {"TANDEM_FAULT", fault},
+                          {"TANDEM_FAULT_PATH", path},
+                          {"TANDEM_FAULT_LOG", directory.path() / "calls"}};
+  // The sanitizer's runtime would have to be the first library.
+  environment["ASAN_OPTIONS"] = "verify_asan_link_order=0:detect_leaks=0";
+  environment.insert(more.begin(), more.end());
+  return launch({.arguments = arguments, .directory = directory.path().string(), .environment = environment});
+}
+
+// The calls on `path` that a run makes, in their order: "open", "write" and so on.
+inline std::vector<std::string> calls_of(const TemporaryDirectory& directory,
+                                         const std::vector<std::string>& settings, const std::string& path) {
+  REQUIRE(with_faults(directory, small_run("run", settings), "count", path).exit_code == 0);
+  std::filesystem::remove_all(directory.path() / "run");
+  std::vector<std::string> calls;
+  std::ifstream log(directory.path() / "calls");
+  std::string number, call, name;
+  while (log >> number >> call && std::getline(log, name)) calls.push_back(call);
+  return calls;
+}
+
 }  // namespace tandem::testing
