@@ -5,6 +5,9 @@
 set(TANDEM_LEVELS native CACHE STRING
   "Levels to compile kernels for: all, native (this machine's own), or a list of v3, v4, v4_bf16; v2 is always there")
 
+set(TANDEM_KERNELS "" CACHE PATH
+  "Build folder of the same sources and levels whose kernels are taken as they are: for sanitizers that look at other code")
+
 set(TANDEM_BASELINE_FLAGS -march=x86-64)  # of what refuses older CPUs
 set(TANDEM_LEVEL_FLAGS_v2 -march=x86-64-v2)
 set(TANDEM_LEVEL_FLAGS_v3 -march=x86-64-v3)
@@ -90,12 +93,31 @@ function(tandem_base_kernels)
   target_sources(tandem_core PRIVATE $<TARGET_OBJECTS:tandem_cpu_v2>)
 endfunction()
 
+# The kernels that TANDEM_KERNELS has.
+function(tandem_take_kernels)
+  foreach(source ${ARGN})
+    file(RELATIVE_PATH name ${PROJECT_SOURCE_DIR} ${source})
+    if(NOT name MATCHES "/library\\.cpp$")
+      list(APPEND objects ${TANDEM_KERNELS}/CMakeFiles/tandem_cpu_v2.dir/${name}.o)
+    endif()
+  endforeach()
+  set_source_files_properties(${objects} PROPERTIES EXTERNAL_OBJECT ON)
+  target_sources(tandem_core PRIVATE ${objects})
+  foreach(level ${tandem_levels})
+    file(CREATE_LINK ${TANDEM_KERNELS}/libtandem_cpu_${level}.so ${PROJECT_BINARY_DIR}/libtandem_cpu_${level}.so SYMBOLIC)
+  endforeach()
+endfunction()
+
 # After tandem_core: its kernels, and the libraries of those of further levels; programs depend on tandem_cpu_levels, which
 # stands for all.
 function(tandem_kernels)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/core/cpu/kernels/*.cpp)
-  tandem_base_kernels(${sources})
   add_custom_target(tandem_cpu_levels)
+  if(TANDEM_KERNELS)
+    tandem_take_kernels(${sources})
+    return()
+  endif()
+  tandem_base_kernels(${sources})
   foreach(level ${tandem_levels})
     tandem_level_module(tandem_cpu_${level} ${level} ${sources})
     tandem_precompile_kernels(tandem_cpu_${level})

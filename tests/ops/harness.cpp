@@ -122,6 +122,11 @@ TensorList first_gradients(const Tensor& y, const Tensor& dy, const TensorList& 
   return gradients(std::span(&y, 1), std::span(&dy, 1), inputs);
 }
 
+// In f64 on the CPU, whose gradients are compared with central differences.
+Tensor reference_of(const Tensor& t) {
+  return is_floating(t.dtype()) ? Tensor::from(t.to_vector<double>(), t.shape()) : t.to(Device{});
+}
+
 // Zeros stand for an absent gradient.
 std::vector<double> values_or_zeros(const Tensor& gradient, const Tensor& input) {
   return gradient.defined() ? gradient.to_vector<double>()
@@ -234,17 +239,13 @@ void check_gradient_in(const Row& row, DType dtype) {
   for_each_small_case(row, kLargeLimit, [&](const Shapes& shapes) {
     INFO(describe(row, shapes, dtype) << ", gradient");
     const TensorList inputs = leaves_of(make_inputs(row, shapes, dtype));
-    TensorList wide_inputs;
-    for (const Tensor& input : inputs) {
-      wide_inputs.push_back(is_floating(input.dtype())
-                                ? leaf(tensor_of(input.to_vector<double>(), input.shape(), DType::f64))
-                                : input);
-    }
-    const Tensor y = row.run(inputs), wide_y = row.run(wide_inputs);
+    TensorList reference_inputs;
+    for (const Tensor& input : inputs) reference_inputs.push_back(reference_of(input));
+    reference_inputs = leaves_of(reference_inputs);
+    const Tensor y = row.run(inputs), reference = row.run(reference_inputs);
     const Tensor dy = output_gradient(y);
     const TensorList got = first_gradients(y, dy, wanted_of(inputs));
-    const TensorList expected = first_gradients(
-        wide_y, tensor_of(dy.to_vector<double>(), dy.shape(), DType::f64), wanted_of(wide_inputs));
+    const TensorList expected = first_gradients(reference, reference_of(dy), wanted_of(reference_inputs));
     for (std::size_t i = 0; i < got.size(); ++i) {
       const Tensor input = wanted_of(inputs)[i];
       INFO("input " << i << " of those that have a gradient");

@@ -8,6 +8,9 @@
 
 namespace tandem::test {
 
+// The rows that TANDEM_TEST_ROWS and TANDEM_TEST_SHARD select; all without them.
+const std::vector<const Row*>& asked_rows();
+
 TensorList make_inputs(const Row& row, const Shapes& shapes, DType dtype, std::uint64_t seed = 1);
 
 // Values, shape and dtype against the oracle; the same bits twice; inputs untouched.
@@ -16,7 +19,7 @@ void check_points(const Row& row, DType dtype);
 // Central differences in f64.
 void check_gradient(const Row& row);
 void check_second_gradient(const Row& row);
-// First-order gradients in a narrower dtype against those in f64, and their dtypes.
+// First-order gradients against those in f64 on the CPU, and their dtypes.
 void check_gradient_in(const Row& row, DType dtype);
 // Gradients written into, and added to, flat buffers that held NaN.
 void check_sinks(const Row& row);

@@ -76,8 +76,9 @@ CrossEntropyLossOptions options_of(const ClassWay& way, Reduce reduce, const Ten
   CrossEntropyLossOptions options{.label_smoothing = way.smoothing, .reduce = reduce};
   if (way.ignoring) options.ignore_index = kIgnored;
   if (way.weighted)
-    options.class_weights = tensor_of(class_weights(), {kClasses},
-                                      like.defined() && like.dtype() == DType::f64 ? DType::f64 : DType::f32);
+    options.class_weights =
+        beside(like, tensor_of(class_weights(), {kClasses},
+                               like.defined() && like.dtype() == DType::f64 ? DType::f64 : DType::f32));
   return options;
 }
 

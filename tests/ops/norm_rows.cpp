@@ -84,7 +84,8 @@ BatchNormStatistics statistics_for(const Tensor& x) {
     var.push_back(0.5 + 0.1 * static_cast<double>(c));
   }
   const DType dtype = x.defined() && x.dtype() == DType::f64 ? DType::f64 : DType::f32;
-  return {tensor_of(mean, {channels}, dtype), tensor_of(var, {channels}, dtype), {}, {}};
+  return {
+      beside(x, tensor_of(mean, {channels}, dtype)), beside(x, tensor_of(var, {channels}, dtype)), {}, {}};
 }
 
 Rows batch_norm_rows() {

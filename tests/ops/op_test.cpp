@@ -46,8 +46,6 @@ const Rows& all_rows() {
   return rows;
 }
 
-}  // namespace tandem::test
-
 namespace {
 
 // TANDEM_TEST_ROWS, families separated by commas: only theirs are checked (tests/check).
@@ -56,21 +54,29 @@ bool is_of_asked_families(const Row& row) {
   return !families || ("," + std::string(families) + ",").find("," + row.family + ",") != std::string::npos;
 }
 
+}  // namespace
+
 // Of those, with TANDEM_TEST_SHARD=i/n, one of n shares (tests/gpu/visit).
-std::vector<const Row*> asked_rows() {
-  const char* text = std::getenv("TANDEM_TEST_SHARD");
-  const Shard shard(text ? text : "1/1");
-  std::vector<const Row*> rows;
-  std::size_t number = 0;
-  for (const Row& row : all_rows())
-    if (is_of_asked_families(row) && shard.has(number++)) rows.push_back(&row);
-  return rows;
+const std::vector<const Row*>& asked_rows() {
+  static const std::vector<const Row*> asked = [] {
+    const char* text = std::getenv("TANDEM_TEST_SHARD");
+    const Shard shard(text ? text : "1/1");
+    std::vector<const Row*> rows;
+    std::size_t number = 0;
+    for (const Row& row : all_rows())
+      if (is_of_asked_families(row) && shard.has(number++)) rows.push_back(&row);
+    return rows;
+  }();
+  return asked;
 }
+
+}  // namespace tandem::test
+
+namespace {
 
 template <class Check>
 void for_each_row(Check&& check) {
-  static const std::vector<const Row*> rows = asked_rows();
-  for (const Row* row : rows) {
+  for (const Row* row : asked_rows()) {
     DYNAMIC_SECTION(to_string(*row)) { check(*row); }
   }
 }
@@ -138,6 +144,7 @@ TEST_CASE("gradients in f32 and 16 bits agree with those in f64", "[ops]") {
   for_each_row([](const Row& row) {
     if (!row.gradient) return;
     for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) check_gradient_in(row, dtype);
+    if (test_device().type != DeviceType::cpu) check_gradient_in(row, DType::f64);
   });
 }
 

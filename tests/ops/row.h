@@ -13,6 +13,12 @@
 
 namespace tandem::test {
 
+// A tensor of a row's own on the CPU where the row's input is: gradients of other devices are compared with
+// those.
+inline Tensor beside(const Tensor& input, const Tensor& own) {
+  return input.defined() && input.device() == Device{} ? own.to(Device{}) : own;
+}
+
 using Shapes = std::vector<Shape>;
 using Run = std::function<Tensor(const TensorList&)>;
 

@@ -1,9 +1,8 @@
-// Joint work of ranks: batch norm over all shards, against one process with the whole batch, and a divided
-// update, against an update on each rank.
+// What ranks do as a whole where they could do it apart: batch norm over all of their shards, against one
+// process with the whole batch, and an update that they divide, against one that each of them makes.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -17,14 +16,6 @@ using nlohmann::json;
 namespace {
 
 using Arguments = std::vector<std::string>;
-
-bool has_no_ranks() {
-  const std::string why = why_no_ranks();
-  if (why.empty()) return false;
-  if (std::getenv("TANDEM_REQUIRE_RANKS")) FAIL("no ranks: " << why);
-  WARN("skipped: " << why);
-  return true;
-}
 
 // A classifier with batch norm in every layer, whose first moment after a step is the gradient of the batch.
 const Arguments kNormal{"train",
@@ -118,7 +109,7 @@ void write_some_text(const TemporaryDirectory& directory) {
 
 TEST_CASE("batch norm over ranks gives the gradients and statistics of the whole batch",
           "[program][ranks][norm]") {
-  if (has_no_ranks()) return;
+  if (cannot_be_started()) return;
   const TemporaryDirectory directory;
   const Arguments step = joined(kNormal, {"--limit-steps", "1"});
   const auto whole = trained(directory, "whole", 0, step);
@@ -142,7 +133,7 @@ TEST_CASE("batch norm over ranks gives the gradients and statistics of the whole
 }
 
 TEST_CASE("batch norm over ranks goes on where some of them have no samples", "[program][ranks][norm]") {
-  if (has_no_ranks()) return;
+  if (cannot_be_started()) return;
   const TemporaryDirectory directory;
   // Batches of 22, 22, 22 and 3 samples; in small buckets, which meet batch norm's sums on their way.
   const Arguments uneven = joined(kNormal, {"data.train_size=69", "parallel.bucket_mb=0.01"});
@@ -162,7 +153,7 @@ TEST_CASE("batch norm over ranks goes on where some of them have no samples", "[
 
 TEST_CASE("batch norm over ranks in 16 bits is that of the whole batch within rounding",
           "[program][ranks][norm]") {
-  if (has_no_ranks()) return;
+  if (cannot_be_started()) return;
   const TemporaryDirectory directory;
   const Arguments step = joined(kNormal, {"precision=amp_bf16", "--limit-steps", "1"});
   const auto whole = trained(directory, "whole", 0, step);
@@ -176,7 +167,7 @@ TEST_CASE("batch norm over ranks in 16 bits is that of the whole batch within ro
 
 TEST_CASE("steps that overflow are looked into and done again beside batch norm over ranks",
           "[program][ranks][norm]") {
-  if (has_no_ranks()) return;
+  if (cannot_be_started()) return;
   const TemporaryDirectory directory;
   // The last batch leaves ranks without samples, which have to look into it, too.
   const Arguments overflows =
@@ -193,7 +184,7 @@ TEST_CASE("steps that overflow are looked into and done again beside batch norm 
 
 TEST_CASE("two networks, resumes, benches and dry runs take batch norm over ranks",
           "[program][ranks][norm]") {
-  if (has_no_ranks()) return;
+  if (cannot_be_started()) return;
   const TemporaryDirectory directory;
   const Arguments pair{"train",         "dcgan_fashion",      "epochs=1",         "data.train_size=32",
                        "model.width=4", "data.batch_size=16", "data.test_size=64"};
@@ -223,7 +214,7 @@ TEST_CASE("two networks, resumes, benches and dry runs take batch norm over rank
 
 TEST_CASE("an update that ranks divide has the bits of one that each of them makes",
           "[program][ranks][parts]") {
-  if (has_no_ranks()) return;
+  if (cannot_be_started()) return;
   const TemporaryDirectory directory;
   const auto check = [&](const std::string& name, int ranks, const Arguments& arguments) {
     INFO(name << ", " << ranks << " ranks");
@@ -263,7 +254,7 @@ TEST_CASE("an update that ranks divide has the bits of one that each of them mak
 
 TEST_CASE("an update that ranks divide otherwise than by two differs by rounding",
           "[program][ranks][parts]") {
-  if (has_no_ranks()) return;
+  if (cannot_be_started()) return;
   const TemporaryDirectory directory;
   const auto each = trained(directory, "each", 4, joined(kSteps, {"--limit-steps", "5"}));
   const auto divided =
@@ -273,7 +264,7 @@ TEST_CASE("an update that ranks divide otherwise than by two differs by rounding
 
 TEST_CASE("a run whose update ranks divide goes on with any number of them, divided or not",
           "[program][ranks][parts]") {
-  if (has_no_ranks()) return;
+  if (cannot_be_started()) return;
   const TemporaryDirectory directory;
   write_some_text(directory);
   const Arguments tree = joined(overflowing(), {"parallel.reduction=reproducible", "parallel.shards=5",
@@ -287,7 +278,7 @@ TEST_CASE("a run whose update ranks divide goes on with any number of them, divi
 }
 
 TEST_CASE("errors of joint work of ranks are one line", "[program][ranks][norm][parts]") {
-  if (has_no_ranks()) return;
+  if (cannot_be_started()) return;
   const TemporaryDirectory directory;
   const auto told = [&](int ranks, const Arguments& arguments) {
     const Outcome outcome = run_ranks(directory, ranks, arguments);
