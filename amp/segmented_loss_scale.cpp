@@ -1,5 +1,6 @@
 #include "amp/segmented_loss_scale.h"
 
+#include <algorithm>
 #include <cmath>
 #include <queue>
 #include <unordered_set>

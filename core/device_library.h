@@ -14,8 +14,8 @@ namespace tandem {
 class Backend;
 class DeviceLink;
 
-// Increase with every change of Backend, of DeviceLibrary or of a type they pass.
-inline constexpr std::uint32_t kDeviceLibraryVersion = 4;
+// Increase with every change of Backend, of a family of kernels, of DeviceLibrary or of a type they pass.
+inline constexpr std::uint32_t kDeviceLibraryVersion = 5;
 
 // Result of a library's exported function tandem_device_library(). Its functions throw Tandem's errors.
 struct DeviceLibrary {

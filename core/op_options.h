@@ -1,6 +1,7 @@
 // Options and inputs of ops, shared by their functions (autograd/ops) and their kernels (core/kernels).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -54,6 +55,12 @@ struct AttentionMask {
   Tensor lengths{};  // i64 [N] in host memory, each in [0,Tk]; absent: all Tk
   bool causal = false;
 };
+
+// Number of keys that query t of row n sees, of `keys` for `queries`.
+inline Index seen_keys(const AttentionMask& mask, Index n, Index t, Index queries, Index keys) {
+  const Index length = mask.lengths.defined() ? mask.lengths.data<std::int64_t>()[n] : keys;
+  return mask.causal ? std::clamp<Index>(t + 1 + keys - queries, 0, length) : length;
+}
 
 // Additive attention (Bahdanau et al. 2015), normalised where g is given as by Salimans and Kingma (2016):
 //   score(t,n,s) = u·tanh(query(t,n) + key(s,n) + b), u = g·v/‖v‖, or v without g,

@@ -1,5 +1,7 @@
 #include "models/detector_registry.h"
 
+#include <algorithm>
+
 #include "models/registry_keys.h"
 #include "models/ssd.h"
 #include "models/ssd_bodies.h"

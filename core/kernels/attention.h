@@ -1,19 +1,12 @@
 // Attention kernels: masked softmax and additive attention.
 #pragma once
 
-#include <algorithm>
 #include <array>
 
 #include "core/grad_output.h"
 #include "core/op_options.h"
 
 namespace tandem {
-
-// Number of keys that query t of row n sees, of `keys` for `queries`.
-inline Index seen_keys(const AttentionMask& mask, Index n, Index t, Index queries, Index keys) {
-  const Index length = mask.lengths.defined() ? mask.lengths.data<std::int64_t>()[n] : keys;
-  return mask.causal ? std::clamp<Index>(t + 1 + keys - queries, 0, length) : length;
-}
 
 struct AdditiveForward {
   AttentionMask mask;

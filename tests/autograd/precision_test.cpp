@@ -1,4 +1,5 @@
 // The precision policy and the observers, the two hooks of `apply`.
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "autograd/engine.h"

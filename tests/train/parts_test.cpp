@@ -1,5 +1,6 @@
 // A step of several parts has the gradient of one batch with all of them: micro-batches and shards, of each
 // family, with parts of very different weights, including 0. tests/program/ranks_test.cpp covers ranks.
+#include <algorithm>
 #include <cmath>
 
 #include "config/task.h"

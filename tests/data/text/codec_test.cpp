@@ -1,6 +1,7 @@
 // Codecs: text as ids and back; pieces against SentencePiece's Python package (tests/golden/pieces.py).
 #include "data/text/codec.h"
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 

@@ -1,6 +1,8 @@
 // Pair corpora: encoding, pairs that are left out, and the registry.
 #include "data/text/pair_corpus.h"
 
+#include <algorithm>
+
 #include "data/text/pair_registry.h"
 #include "tests/data/text/support.h"
 #include "tests/support/errors.h"
