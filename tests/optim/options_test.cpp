@@ -125,10 +125,10 @@ TEST_CASE("schedules by name equal schedules by function", "[optim]") {
     }
     CHECK(a.peak() == b.peak());
   };
-  const auto made = [](const char* name, const Given& given, const optim::Course& course) {
+  const auto made = [](const char* name, const Given& given, const optim::ScheduleContext& course) {
     return optim::schedules().make(name, given, course);
   };
-  const optim::Course run{.lr = 0.1, .steps = 50, .steps_per_epoch = 3};
+  const optim::ScheduleContext run{.lr = 0.1, .steps = 50, .steps_per_epoch = 3};
   same(made("constant", {}, run), optim::constant(0.1));
   same(made("step", {{"every", 9}, {"unit", "steps"}, {"gamma", 0.3}}, run), optim::step(0.1, 9, 0.3));
   same(made("step", {{"every", 3.0}}, run), optim::step(0.1, 9));
@@ -188,10 +188,10 @@ TEST_CASE("properties of schedules", "[optim]") {
 }
 
 TEST_CASE("mistakes in schedules are explained", "[optim]") {
-  const auto message = [](const std::string& name, const Given& given, const optim::Course& course) {
+  const auto message = [](const std::string& name, const Given& given, const optim::ScheduleContext& course) {
     return message_of([&] { optim::schedules().make(name, given, course); });
   };
-  const optim::Course run{.lr = 0.1, .steps = 5};
+  const optim::ScheduleContext run{.lr = 0.1, .steps = 5};
   CHECK_THAT(message("cosin", {}, run),
              Catch::Contains("there is no schedule \"cosin\"; did you mean \"cosine\"?"));
   CHECK_THAT(message("constant", {{"power", 2.0}}, run), Catch::Contains("[constant] power: unknown key"));
