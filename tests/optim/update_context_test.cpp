@@ -5,6 +5,7 @@
 
 #include "autograd/ops/reduce.h"
 #include "core/backend.h"
+#include "core/random.h"
 #include "nn/layers/embedding.h"
 #include "optim/adafactor.h"
 #include "optim/adamw.h"
