@@ -305,8 +305,7 @@ TEST_CASE("a GPU that is asked for and not there ends the program with the reaso
   CHECK(refused.exit_code == 1);
   CHECK(refused.err ==
         "tandem: device=cuda: TANDEM_CUDA_LIBRARY names /none/libtandem_cuda.so, which does not exist; "
-        "use device=auto to fall back to the CPU
-");
+        "use device=auto to fall back to the CPU\n");
   CHECK_FALSE(std::filesystem::exists(directory.path() / "cuda"));
   CHECK(run("auto").exit_code == 0);
   const Outcome environment = launch({.arguments = {"env"},

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/kernels/boxes_formulas.h"
+#include "metrics/overlap.h"
 #include "models/anchors.h"
 #include "models/box_suppression.h"
 #include "tests/support/errors.h"
