@@ -125,7 +125,7 @@ void Graph::require_no_steps(std::span<const Index> values) const {
   const bool depends =
       steps_ > 0 && std::ranges::any_of(values, [&](Index v) { return v != 0 && v % steps_ == 0; });
   require(!depends, "onnx",
-          "layer \"{}\": depends on the sequence length, which is dynamic in the file; the formats "
+          "layer \"{}\" depends on the sequence length, which is dynamic in the file; the formats "
           "safetensors and npz contain the weights of any model",
           layer_);
 }

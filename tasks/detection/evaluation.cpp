@@ -50,10 +50,10 @@ const Figures& figures_of(const std::vector<Figures>& by_id, std::int64_t id) {
 
 // Reason for an undefined COCO metric.
 std::string nothing_to_find(std::string_view figure) {
-  if (figure.ends_with("_small")) return "the split has no object of up to 32² pixels";
-  if (figure.ends_with("_medium")) return "the split has no object of 32² to 96² pixels";
-  if (figure.ends_with("_large")) return "the split has no object of 96² pixels or more";
-  return "the split has no object (crowds do not count)";
+  if (figure.ends_with("_small")) return "no object has at most 32² pixels";
+  if (figure.ends_with("_medium")) return "no object has 32² to 96² pixels";
+  if (figure.ends_with("_large")) return "no object has 96² pixels or more";
+  return "it has no object (crowds do not count)";
 }
 
 }  // namespace
@@ -92,7 +92,7 @@ std::map<std::string, std::string> undefined_figures(const datasets::BoxCorpus& 
     if (coco.figures[i] < 0)
       undefined.emplace(metrics::kCocoFigures[i], nothing_to_find(metrics::kCocoFigures[i]));
   if (!metrics::evaluate_voc(truth, {}).mean)
-    undefined.emplace("mAP", "the split has no object (difficult ones do not count)");
+    undefined.emplace("mAP", "it has no object (difficult ones do not count)");
   return undefined;
 }
 

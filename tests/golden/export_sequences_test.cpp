@@ -236,7 +236,7 @@ TEST_CASE("sequence layers without ONNX counterpart are refused by layer and op"
   });
   CHECK_THAT(refusal(computed), Contains("gru") && Contains("must be a parameter"));
   OfPairs last([](const Tensor& x) { return slice(x, 0, -1, x.size(0)); });
-  CHECK_THAT(refusal(last), Contains("number of steps"));
+  CHECK_THAT(refusal(last), Contains("sequence length"));
   OfPairs regroups([](const Tensor& x) { return reshape(x, {x.size(1), x.size(0), 2}); });
   CHECK_THAT(refusal(regroups), Contains("steps and batch"));
   OfPairs rows([](const Tensor& x) { return reshape(x, {1, x.size(0), x.size(1), 2}); });
@@ -249,7 +249,7 @@ TEST_CASE("sequence layers without ONNX counterpart are refused by layer and op"
     });
   };
   OfPairs backwards = attention(true), both_ways = attention(false);
-  CHECK_THAT(refusal(backwards), Contains("number of steps"));
+  CHECK_THAT(refusal(backwards), Contains("sequence length"));
   CHECK(refusal(both_ways).empty());
   OfPairs whole([](const Tensor& x) { return mean(x, {0}); });
   CHECK(refusal(whole).empty());

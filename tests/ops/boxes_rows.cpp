@@ -207,7 +207,7 @@ Rows boxes_rows() {
                      [=] {
                        match_boxes(zeros({3, 5}), zeros({1, 2, 5}));
                      }},
-                    {"with one at least",
+                    {"with A >= 1",
                      [=] {
                        match_boxes(zeros({0, 4}), zeros({1, 2, 5}));
                      }},

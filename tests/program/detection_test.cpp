@@ -385,7 +385,7 @@ TEST_CASE("results are written whatever images and classes are called", "[progra
     large.emplace_back("checkpoint.best=AP_large");
     return large;
   }()),
-             Contains("checkpoint.best: the test split has no AP_large: no object of 96² pixels or more"));
+             Contains("checkpoint.best: the test split has no AP_large: no object has 96² pixels or more"));
   for (auto& image : splits.test.images) image.objects.clear();
   write_coco(splits.test, task / "test.json", task / "images");
   CHECK_THAT(task.refused_to_train(settings),

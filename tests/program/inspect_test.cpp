@@ -64,7 +64,7 @@ TEST_CASE("inspect: a figure that is not defined is a dash", "[program]") {
   };
   CHECK_THAT(inspected({}), Contains("  –") && !Contains("nan "));
   const std::string text = inspected({"--blame"});
-  CHECK_THAT(text, Contains("error of the gradient –, – where") && !Contains("nan") && !Contains("inf,"));
+  CHECK_THAT(text, Contains("error of the gradient –, or – if") && !Contains("nan") && !Contains("inf,"));
   const json blame = json::parse(inspected({"--blame", "--json"}));
   CHECK(blame["error"].is_null());
   CHECK(blame["noise"].is_null());

@@ -240,6 +240,6 @@ TEST_CASE("errors of phases are one line", "[program][phases]") {
                  Contains("\"second\""));
   CHECK_THAT(refused(R"(optimizers={"second": {"name": "adam", "momentum": 0.9}})"), Contains("momentum"));
   CHECK_THAT(refused("parts=shared"), Contains("phases first and second both train first.weight"));
-  CHECK_THAT(refused("parts=none"), Contains("second: no parameter to train"));
+  CHECK_THAT(refused("parts=none"), Contains("second: it has no parameter to train"));
   CHECK_THAT(refused(R"(init_from.freeze=first)"), Contains("init_from.path"));
 }

@@ -132,7 +132,7 @@ TEST_CASE("steps that are skipped without end stop the run, with the cause", "[p
             R"({"level":"O1","dtype":"fp16","max_skips":4,"scaler":{"static":16777216}})", {"epochs=1"});
   CHECK(fixed.exit_code == 3);
   CHECK_THAT(fixed.err, Contains("4 steps in a row were skipped") && Contains("loss scale is the cause") &&
-                            Contains("take a lower static scale"));
+                            Contains("use a lower static scale"));
   CHECK(events_of(directory / "static", "overflow").size() == 4);
 
   // FP32 counts the steps that it skips in the same way.
@@ -190,7 +190,7 @@ TEST_CASE("unsupported mixed precision is refused with the reason", "[program]")
   refused(R"({"level":"O1","dtype":"fp16","scaler":{"static":1000}})", "not a power of two");
   refused(R"({"level":"O1","dtype":"fp16","scaler":{"initial":3}})", "the nearest is 4");
   refused(R"({"level":"O1","dtype":"fp16","scaler":{"interval":0}})", "interval");
-  refused(R"({"level":"O1","dtype":"fp16","scaler":{"static":64,"interval":5}})", "does not move");
+  refused(R"({"level":"O1","dtype":"fp16","scaler":{"static":64,"interval":5}})", "does not change");
   refused(R"({"level":"O1","dtype":"fp16","scaler":{"mode":"none","initial":64}})", "contradict");
   refused(R"({"level":"O1","dtype":"bf16","scaler":{"initial":64}})", "something runs in fp16");
   refused(R"({"level":"O0","scaler":{"static":64}})", "a scaler with FP32");
