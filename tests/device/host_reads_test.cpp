@@ -82,10 +82,10 @@ TEST_CASE("copies of the host's memory and lengths of rows are not recorded", "[
 
   const AttentionMask seen{.lengths = Tensor::from(std::vector<std::int64_t>{1, 3}, {2})};
   CHECK_FAILS(VendorError, backend.record([&] { backend.attention().masked_softmax(x, seen, y); }),
-              "lengths of rows are host memory");
+              "row lengths are in host memory");
   CHECK_FAILS(VendorError,
               backend.record([&] { backend.attention().masked_softmax_backward(x, x, seen, y); }),
-              "lengths of rows are host memory");
+              "row lengths are in host memory");
 
   // Of page-locked memory they are, and a mask without lengths is.
   const Tensor locked = transfer_memory({2, 3}, DType::f32, test_device());

@@ -43,7 +43,8 @@ TEST_CASE("--resume auto passes over what is damaged, and says so", "[program]")
   INFO(first.err);
   REQUIRE(first.exit_code == 0);
   for (const char* name : {"cut", "empty", "text", "list", "fifo", "folder"})
-    CHECK_THAT(first.err, Contains(fmt::format("tandem: warning: runs/digits-{} is ignored by --resume auto", name)));
+    CHECK_THAT(first.err,
+               Contains(fmt::format("tandem: warning: runs/digits-{} is ignored by --resume auto", name)));
   CHECK_THAT(first.err, Contains("digits-cut/config.json] is damaged") && Contains("is a FIFO") &&
                             !Contains("digits-none"));
   CHECK(line_count(first.err) == 6);

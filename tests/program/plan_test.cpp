@@ -122,7 +122,7 @@ TEST_CASE("plan refuses what it cannot plan", "[program][plan]") {
   };
   refused({}, "give a configuration");
   refused({"resnet20_synthetic", "--limit=0.1"}, "--limit needs --policy search");
-  refused({"resnet20_synthetic", "--must=fc"}, "expected an expression and a type");
+  refused({"resnet20_synthetic", "--must=fc"}, "expected an expression and a dtype");
   refused({"dcgan_fashion", "data.batch_size=2",
            R"(precision={"level":"O1","dtype":"fp16","scaler":{"mode":"dynamic","scope":"loss"}})"},
           "computes the 2 losses of the discriminator separately");
@@ -183,9 +183,9 @@ TEST_CASE("a plan of another model, or none, ends a run before its first step", 
     return text.replace(at, from.size(), to);
   };
   refused("", "is empty");
-  refused("{}", "is no plan");
+  refused("{}", "is not a plan");
   refused(good.substr(0, good.size() / 2), "bad.json");
-  refused(changed("\"tandem_plan\": 1", "\"tandem_plan\": 2"), "version 2 is not known");
+  refused(changed("\"tandem_plan\": 1", "\"tandem_plan\": 2"), "version 2 is unknown");
   refused(changed(R"(["layer1.0.conv1","conv2d",0])", R"(["layer1.0.conv9","conv2d",0])"), "layer1.0.conv9");
   refused(changed(R"(["layer1.0.conv1","conv2d",0])", R"(["layer1.0.conv1","conv3d",0])"), "conv3d");
   refused(changed("sha256:", "sha256:0"), "other layers or rules");

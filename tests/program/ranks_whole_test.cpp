@@ -292,7 +292,7 @@ TEST_CASE("errors of joint work of ranks are one line", "[program][ranks][norm][
     return lines[0];
   };
   CHECK_THAT(told(2, joined(joined(kNormal, kNorm), {"parallel.shards=4"})),
-             Catch::Contains("parallel.sync_batch_norm") && Catch::Contains("4 shards of 2 ranks"));
+             Catch::Contains("parallel.sync_batch_norm") && Catch::Contains("4 shards on 2 ranks"));
   CHECK_THAT(told(2, joined(joined(kNormal, kNorm), kTree)),
              Catch::Contains("parallel.sync_batch_norm") && Catch::Contains("reproducible"));
   CHECK_THAT(told(2, joined(joined(kNormal, kDivided),

@@ -105,7 +105,7 @@ TEST_CASE("every command refuses the same weights in the same words", "[program]
     }
   }
   CHECK_THAT(refused(runs.run({"inspect", "digits_mlp", "--casts", "--weights=best"})),
-             Contains("--weights best: no such file") && Contains("digits_mlp is none"));
+             Contains("--weights best: no such file") && Contains("digits_mlp is not one"));
   CHECK_THAT(refused(runs.run({"inspect", "exported.safetensors", "--weights=best"})),
              Contains("exported.safetensors is a file"));
 }
