@@ -234,7 +234,7 @@ TEST_CASE("segments that are not those of the backward pass are refused", "[segm
   CHECK_FAILS(UserError, finish(misplaced), "a parameter is used in segment");
   auto inside = three(*model, 1, 2);
   inside[2].border = "2.first";  // the shortcut's gradient is there, too
-  CHECK_FAILS(UserError, finish(inside), "the gradient behind 2.first is not the only one");
+  CHECK_FAILS(UserError, finish(inside), "the gradient behind 2.first is not the only live one");
   auto unknown = three(*model, 1, 2);
   unknown[1].border = "7";
   CHECK_FAILS(UserError, finish(unknown), "no module 7");

@@ -327,7 +327,7 @@ TEST_CASE("losses refuse what they cannot mean", "[loss]") {
   CHECK_FAILS(UserError, cross_entropy(x, t), "[cross_entropy] target 4 in row 1 lies outside [0,4)");
   CHECK_FAILS(UserError, nll_loss(x, tensor_of({0, 1, -1}, {3}, DType::i32)),
               "[nll_loss] target -1 in row 2 lies outside [0,4)");
-  CHECK_FAILS(UserError, cross_entropy(x, tensor_of({0, 1}, {2}, DType::i64)), "one class a row");
+  CHECK_FAILS(UserError, cross_entropy(x, tensor_of({0, 1}, {2}, DType::i64)), "one class per row");
   CHECK_FAILS(UserError, cross_entropy(x, random_tensor({3, 3})), "as many probabilities");
   CHECK_FAILS(UserError, cross_entropy(x, x, {.ignore_index = 3}),
               "ignore_index 3 has no meaning for probabilities");

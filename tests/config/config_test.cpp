@@ -420,7 +420,7 @@ TEST_CASE("contradictions in a precision name the key", "[config]") {
              Contains("config.json:3: precision.lists.deny: there is no op \"sofmax\"; did you mean"));
   CHECK_THAT(mistake(R"("lists": {"allow": ["softmax"],
                                   "deny": ["softmax"]})"),
-             Contains("config.json:3: precision.lists: \"softmax\" stands twice"));
+             Contains("config.json:3: precision.lists: \"softmax\" is listed twice"));
   CHECK_THAT(mistake(R"("dtype": "fp16",
                         "scaler": {"mode": "none", "interval": 5})"),
              Contains("config.json:4: precision.scaler: no scaler contradicts the other keys of the scaler"));

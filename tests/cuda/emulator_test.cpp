@@ -280,7 +280,7 @@ TEST_CASE("kernels that start early wait before they touch memory", "[emulator]"
   CHECK(run(hasty_kernel, target, 7).signal == SIGSEGV);
   const End left = run(leaving_kernel);
   CHECK(left.signal == SIGABRT);
-  CHECK(left.text.find("37 of its 40 threads waited") != std::string::npos);
+  CHECK(left.text.find("37 of 40 threads waited") != std::string::npos);
 }
 
 TEST_CASE("a captured stream records and a graph replays", "[emulator]") {

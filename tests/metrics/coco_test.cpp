@@ -254,10 +254,11 @@ TEST_CASE("COCO's metric refuses invalid input", "[coco]") {
   fails([](Example& e) { e.objects[1].image = 11; },
         "annotation 2 (image 11) has image 11, which is not among the 3");
   fails([](Example& e) { e.objects[1].category = 2; },
-        "annotation 2 (image 10) is of category 2, which is none");
-  fails([](Example& e) { e.detections[8].image = 0; }, "detection 8 (image 0, category 3) is of image 0");
+        "annotation 2 (image 10) has category 2, which is not among the 3");
+  fails([](Example& e) { e.detections[8].image = 0; },
+        "detection 8 (image 0, category 3) has image 0, which is not among the 3");
   fails([](Example& e) { e.detections[0].category = 80; },
-        "detection 0 (image 10, category 80) is of category 80");
+        "detection 0 (image 10, category 80) has category 80, which is not among the 3");
   fails([](Example& e) { e.detections[3].score = kNaN; },
         "detection 3 (image 20, category 1) has the score NaN");
   fails([](Example& e) { e.detections[3].box.x = kNaN; }, "has the box [nan, 30, 50, 40]");

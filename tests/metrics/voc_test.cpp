@@ -180,8 +180,10 @@ TEST_CASE("VOC's metric refuses invalid input", "[voc]") {
   CHECK_FAILS(UserError, example.result(), "[voc] detection 2 (image 1, category 4) has the score NaN");
   example = tiny_voc();
   example.detections[2].image = 3;
-  CHECK_FAILS(UserError, example.result(), "[voc] detection 2 (image 3, category 4) is of image 3");
+  CHECK_FAILS(UserError, example.result(),
+              "[voc] detection 2 (image 3, category 4) has image 3, which is not among the 3");
   example = tiny_voc();
   example.objects[3].category = 5;
-  CHECK_FAILS(UserError, example.result(), "[voc] annotation 4 (image 1) is of category 5");
+  CHECK_FAILS(UserError, example.result(),
+              "[voc] annotation 4 (image 1) has category 5, which is not among the 1");
 }

@@ -159,7 +159,7 @@ TEST_CASE("layers take the outputs of a split by number") {
   refused(R"({"layers": [{"type": "split", "parts": 3}], "output": "0.0"})",
           {"[model.layers[0].parts]", "3 does not divide axis -1 of [0,4]"});
   refused(R"({"layers": [{"type": "split", "sizes": [1, 2]}], "output": "0.0"})",
-          {"[model.layers[0]]", "pieces of 3 in all"});
+          {"[model.layers[0]]", "pieces sum to 3"});
   refused(R"({"layers": [{"type": "split", "parts": 2, "sizes": [2, 2]}], "output": "0.0"})",
           {"[model.layers[0].sizes]", "either"});
   refused(R"({"layers": [{"type": "split", "parts": 2, "axis": 0}], "output": "0.0"})",

@@ -129,7 +129,7 @@ TEST_CASE("the table says what was found", "[compare]") {
                       "2 | 2.00 [2.00–2.00] emulated | 3.0 |\n"));
   CHECK_THAT(table, Contains("± 0.5 percentage points of accuracy, fixed before"));
   CHECK_THAT(table, Contains("amp_fp16: the number of applied updates differs from fp32 with seed 4."));
-  CHECK_THAT(table, Contains("own precision the means are amp_fp16 92.35."));
+  CHECK_THAT(table, Contains("precision, the means are amp_fp16 92.35."));
   CHECK_THAT(table, Contains("Memory of amp_fp16 in MB at the peak: masters 1.0."));
   CHECK(report.all_equivalent());
 

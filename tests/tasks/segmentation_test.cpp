@@ -224,7 +224,7 @@ TEST_CASE("losses of masks refuse what they cannot mean", "[segmentation]") {
   CHECK_THAT(user_error_of([&] {
                (*loss)(Tensor::zeros({1, 2, 1, 2}), Tensor::from(Bytes(4, 0), {1, 2, 2}));
              }),
-             Contains("this model gives [1,2,1,2]"));
+             Contains("this model returns [1,2,1,2]"));
 }
 
 TEST_CASE("masks are shown in the colours of PASCAL VOC", "[segmentation]") {

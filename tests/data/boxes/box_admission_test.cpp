@@ -119,7 +119,7 @@ TEST_CASE("boxes that are none are refused with their values", "[boxes]") {
   CHECK(refusal_of(file_box({10, 10, kInf, 40})) ==
         "[file] annotation 7: its box [10, 10, inf, 40] is not finite");
   CHECK(refusal_of(file_box({1, 2, 3, 4}, -1.0)) ==
-        "[file] annotation 7: its area is -1, expected a finite number");
+        "[file] annotation 7: its area is -1, expected a finite number of at least 0");
   CHECK(refusal_of(file_box({1, 2, 3, 4}, kNan)) ==
         "[file] annotation 7: its area is nan, expected a finite number of at least 0");
 }

@@ -90,7 +90,8 @@ TEST_CASE("errors of labelled lines name file and line", "[text]") {
              Contains("train.tsv:1") && Contains("3 columns") && Contains("label_column and text_column"));
   CHECK_THAT(wrong_training("pets\ta cat\ntools\ta\tsaw\n"),
              Contains("train.tsv:2") && Contains("3 columns"));
-  CHECK_THAT(wrong_training("pets\ta cat\n\ntools\ta saw\n"), Contains("train.tsv:2") && Contains("no tab"));
+  CHECK_THAT(wrong_training("pets\ta cat\n\ntools\ta saw\n"),
+             Contains("train.tsv:2") && Contains("is empty"));
   CHECK_THAT(wrong_training("\ta cat\n"), Contains("train.tsv:1") && Contains("no label"));
   CHECK_THAT(wrong_training("tools\ta saw\npets\t  \n"),
              Contains("train.tsv:2") && Contains("no text after the label \"pets\""));
@@ -202,7 +203,7 @@ TEST_CASE("a folder of labelled texts has a folder for each class", "[text]") {
   REQUIRE(read.notes.size() == 1);
   CHECK_THAT(read.notes[0], Contains("4 entries are ignored"));
   CHECK_THAT(user_error_of([&] { datasets::read_labelled_rows((folder / "good").string(), {}); }),
-             Contains("good") && Contains("a folder for each class"));
+             Contains("good") && Contains("has no text"));
 }
 
 TEST_CASE("texts to test on come from every class where there is no such file", "[text]") {
