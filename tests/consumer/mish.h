@@ -27,7 +27,8 @@ struct Mish {
   Out forward(tandem::Context& context, Saved& saved, const In& in) const {
     tandem::require(is_floating(in.x.dtype()), info.name, "expects a floating tensor, got {}",
                     to_string(in.x));
-    const bool shapes = in.x.device() == tandem::kShapes;  // a model is checked: tensors have no values
+    const bool shapes =
+        in.x.device().type == tandem::DeviceType::shapes;  // a model is checked: tensors have no values
     tandem::require(in.x.device() == tandem::Device{} || shapes, info.name,
                     "computes on the CPU only, got {}", to_string(in.x));
     Out out{context.empty(in.x.shape())};

@@ -270,7 +270,8 @@ TEST_CASE("codecs are saved with the weights of a translator", "[tasks][translat
   // A search of so many steps would not end.
   Json endless = description;
   endless["max_length"] = std::int64_t{1} << 40;
-  CHECK_THAT(user_error_of([&] { tasks::TranslationData::recall(endless); }), Contains("the maximum is 1048576"));
+  CHECK_THAT(user_error_of([&] { tasks::TranslationData::recall(endless); }),
+             Contains("the maximum is 1048576"));
 }
 
 TEST_CASE("one codec for both sides makes one table, and is one codec when recalled",
