@@ -49,7 +49,7 @@ void StepPipeline::end_step() {
 }
 
 void StepPipeline::drain() {
-  ensure(!gathers(), "steps", "drained while a step of phase {} gathers", steps_.back().phase);
+  ensure(!gathers(), "steps", "drained while a step gathers micro-batches");
   resolve(true);
   notify_resolved(true);
 }
