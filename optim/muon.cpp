@@ -44,7 +44,6 @@ const OptimizerRegistry::Entry& Muon::entry() {
             .key("nesterov", &MuonOptions::nesterov, "look ahead along the momentum")
             .key("ns_steps", &MuonOptions::ns_steps, "Newton–Schulz steps (three matrix products each)",
                  {.min = 1, .max = 99})
-            .key("ns_dtype", &MuonOptions::ns_dtype, "dtype of the Newton–Schulz products")
             .key("eps", &MuonOptions::eps, "lower bound on the norm that divides an update",
                  {.min = 0.0, .max = 1e6, .keyword = "auto"})
             .key("adjust_lr", &MuonOptions::adjust_lr,
@@ -79,7 +78,6 @@ void Muon::update(UpdateContext& context) const {
   adamw.beta1 = options_.beta1;
   adamw.beta2 = options_.beta2;
   adamw.eps = options_.adamw_eps;
-  const DType dtype = options_.ns_dtype == MuonType::bf16 ? DType::bf16 : DType::f32;
   for (UpdatedParameter& p : context.parameters()) {
     if (!is_orthogonal(p.entry())) {
       p.update(adamw, {"mean", "square"});
@@ -90,7 +88,7 @@ void Muon::update(UpdateContext& context) const {
     p.set_state("momentum", momentum);
     const Tensor direction =
         as_matrix(options_.nesterov ? lerp(gradient, momentum, options_.momentum) : momentum);
-    const Tensor orthogonal = newton_schulz(direction, options_.ns_steps, options_.eps, dtype);
+    const Tensor orthogonal = newton_schulz(direction, options_.ns_steps, options_.eps, p.working_dtype());
     const Tensor kept = p.weight() * (1.0 - lr * p.weight_decay());
     const Tensor rate = lr * ratio_of(options_.adjust_lr, direction.shape());
     p.set_weight(kept - rate * orthogonal.viewed(kept.shape()));

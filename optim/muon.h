@@ -4,8 +4,9 @@
 //   d = (1-momentum)·g + momentum·m with nesterov, else m
 //   w ← w·(1 - lr·weight_decay) - lr·ratio·NS(d)
 // NS is a Newton–Schulz iteration (three matrix products a step) that brings the singular values of d/‖d‖
-// close to one. AdamW (optim/adamw.h) updates vectors, embedding tables, and weights of a group with "adapt":
-// false (usually the last layer), as in Jordan's `MuonWithAuxAdam`.
+// close to one. Its products have the dtype of the weights' working copies: f32 in an FP32 run, in which
+// PyTorch's are of bfloat16 all the same. AdamW (optim/adamw.h) updates vectors, embedding tables, and
+// weights of a group with "adapt": false (usually the last layer), as in Jordan's `MuonWithAuxAdam`.
 #pragma once
 
 #include "optim/optimizer.h"
@@ -20,16 +21,12 @@ enum class MuonRate : std::uint8_t {
   spectral_unclamped,  // √(R/C) (Bernstein, "Deriving Muon", 2025)
 };
 
-// Dtype of the Newton–Schulz products.
-enum class MuonType : std::uint8_t { bf16, fp32 };
-
 struct MuonOptions {
   std::optional<double> lr{};  // 1e-3 when neither this nor a schedule is given
   double weight_decay = 0.1;
   double momentum = 0.95;
   bool nesterov = true;
   Index ns_steps = 5;
-  MuonType ns_dtype = MuonType::bf16;
   double eps = 1e-7;  // lower bound on the norm that divides d
   MuonRate adjust_lr = MuonRate::original;
   bool adapt_tables = false;  // treat embedding tables as matrices
@@ -56,11 +53,6 @@ class Muon : public Optimizer {
 Tensor newton_schulz(const Tensor& matrix, Index steps, double eps, DType dtype);
 
 }  // namespace tandem::optim
-
-template <>
-struct tandem::options::EnumNames<tandem::optim::MuonType> {
-  static constexpr std::array values{"bf16", "fp32"};
-};
 
 template <>
 struct tandem::options::EnumNames<tandem::optim::MuonRate> {

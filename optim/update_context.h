@@ -62,9 +62,11 @@ class UpdatedParameter {
   double weight_decay() const { return entry_.weight_decay; }  // including the group's
 
   const Tensor& weight() const { return weight_; }  // the master
-  Tensor gradient() const;                          // unscaled, averaged and clipped; computed by each call
-  Tensor lr() const;                                // []: of this step, with the group's factor
-  Tensor number() const;                            // []: number of this update of the parameter, from 1
+  // That of the working copy, which forward uses; without one, of the master.
+  DType working_dtype() const { return (working_.defined() ? working_ : weight_).dtype(); }
+  Tensor gradient() const;  // unscaled, averaged and clipped; computed by each call
+  Tensor lr() const;        // []: of this step, with the group's factor
+  Tensor number() const;    // []: number of this update of the parameter, from 1
 
   // Throws UserError for a name that state_of does not declare.
   const Tensor& state(std::string_view name) const;

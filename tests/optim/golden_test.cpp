@@ -20,6 +20,7 @@ struct Case {
   std::string key, optimizer;
   Given options;
   bool sparse = false, tall = false;
+  std::optional<DType> working{};
   double margin = 5e-7;
 };
 
@@ -60,12 +61,8 @@ std::vector<Case> golden_cases() {
       {"adagrad_options",
        "adagrad",
        {{"lr", 0.1}, {"weight_decay", 0.1}, {"eps", 1e-3}, {"lr_decay", 0.05}, {"initial_accumulator", 0.3}}},
-      {.key = "muon", .optimizer = "muon", .options = {{"lr", 0.02}, {"ns_dtype", "fp32"}}, .margin = 2e-6},
-      {.key = "muon_tall",
-       .optimizer = "muon",
-       .options = {{"lr", 0.02}, {"ns_dtype", "fp32"}},
-       .tall = true,
-       .margin = 2e-6},
+      {.key = "muon", .optimizer = "muon", .options = {{"lr", 0.02}}, .margin = 2e-6},
+      {.key = "muon_tall", .optimizer = "muon", .options = {{"lr", 0.02}}, .tall = true, .margin = 2e-6},
       {.key = "muon_options",
        .optimizer = "muon",
        .options = {{"lr", 0.05},
@@ -73,7 +70,6 @@ std::vector<Case> golden_cases() {
                    {"momentum", 0.8},
                    {"nesterov", false},
                    {"ns_steps", 3},
-                   {"ns_dtype", "fp32"},
                    {"eps", 2.0},
                    {"adjust_lr", "match_rms_adamw"},
                    {"adamw_lr_factor", 0.2},
@@ -84,11 +80,15 @@ std::vector<Case> golden_cases() {
        .margin = 2e-6},
       {.key = "muon_spectral",
        .optimizer = "muon",
-       .options = {{"lr", 0.02}, {"ns_dtype", "fp32"}, {"adjust_lr", "spectral_unclamped"}},
+       .options = {{"lr", 0.02}, {"adjust_lr", "spectral_unclamped"}},
        .sparse = true,
        .margin = 2e-6},
       // Ten steps of 0.02, of values that bfloat16 products round at 2^-8.
-      {.key = "muon_bf16", .optimizer = "muon", .options = {{"lr", 0.02}}, .margin = 2e-3},
+      {.key = "muon_bf16",
+       .optimizer = "muon",
+       .options = {{"lr", 0.02}},
+       .working = DType::bf16,
+       .margin = 2e-3},
       {"adafactor", "adafactor", {}},
       {.key = "adafactor_small_rate", .optimizer = "adafactor", .options = {{"lr", 1e-4}}, .tall = true},
       {"adafactor_options",
@@ -117,7 +117,7 @@ std::vector<Case> golden_cases() {
 Values trained(const Case& c, double scale = 1.0) {
   const auto toy = weight_and_bias(c.tall ? Shape{3, 2} : Shape{2, 3});
   const auto optimizer = optim::make_optimizer(c.optimizer, toy->parameters(), c.options);
-  optim::Step step(*toy, {optimizer.get()}, {.scaler = {.initial = scale}});
+  optim::Step step(*toy, {optimizer.get()}, {.scaler = {.initial = scale}, .working = c.working});
   for (int t = 0; t < 10; ++t) {
     step.backward(golden_loss(*toy, t, !c.sparse || t % 3 == 1));
     step.apply();
