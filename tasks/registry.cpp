@@ -1,12 +1,6 @@
 #include "tasks/registry.h"
 
-#include "tasks/classification/family.h"
-#include "tasks/detection/family.h"
-#include "tasks/gan/family.h"
-#include "tasks/language/family.h"
-#include "tasks/segmentation/family.h"
-#include "tasks/text_classification/family.h"
-#include "tasks/translation/family.h"
+#include "tasks/families.h"
 
 namespace tandem::tasks {
 

@@ -11,9 +11,9 @@
 #include "core/shapes_backend.h"
 #include "models/builder.h"
 #include "models/registry.h"
-#include "tasks/classification/family.h"
 #include "tasks/classification/predict.h"
 #include "tasks/classification/scores.h"
+#include "tasks/families.h"
 #include "tasks/task_factory.h"
 
 namespace tandem::tasks {

@@ -19,8 +19,8 @@
 #include "models/builder.h"
 #include "tasks/detection/box_fit.h"
 #include "tasks/detection/evaluation.h"
-#include "tasks/detection/family.h"
 #include "tasks/detection/predict.h"
+#include "tasks/families.h"
 #include "tasks/task_factory.h"
 
 namespace tandem::tasks {

@@ -20,8 +20,8 @@
 #include "files/output.h"
 #include "files/write.h"
 #include "nn/scopes.h"
+#include "tasks/families.h"
 #include "tasks/gan/evaluation.h"
-#include "tasks/gan/family.h"
 #include "tasks/gan/noise.h"
 #include "tasks/task_factory.h"
 

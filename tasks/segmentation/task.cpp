@@ -14,7 +14,7 @@
 #include "files/json_text.h"
 #include "models/registry.h"
 #include "tasks/drawing.h"
-#include "tasks/segmentation/family.h"
+#include "tasks/families.h"
 #include "tasks/segmentation/pictures.h"
 #include "tasks/segmentation/predict.h"
 #include "tasks/segmentation/scores.h"

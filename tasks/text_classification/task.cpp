@@ -10,9 +10,9 @@
 #include "core/shapes_backend.h"
 #include "core/units.h"
 #include "files/json_text.h"
+#include "tasks/families.h"
 #include "tasks/task_factory.h"
 #include "tasks/text_classification/evaluation.h"
-#include "tasks/text_classification/family.h"
 #include "tasks/text_classification/predict.h"
 
 namespace tandem::tasks {

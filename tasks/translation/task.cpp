@@ -9,9 +9,9 @@
 #include "core/random.h"
 #include "core/shapes_backend.h"
 #include "data/text/stream_source.h"
+#include "tasks/families.h"
 #include "tasks/task_factory.h"
 #include "tasks/translation/evaluation.h"
-#include "tasks/translation/family.h"
 #include "tasks/translation/search.h"
 #include "tasks/translation/translate.h"
 
