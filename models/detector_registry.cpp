@@ -1,5 +1,3 @@
-#include "models/detector_registry.h"
-
 #include <algorithm>
 
 #include "models/registry_keys.h"

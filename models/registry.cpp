@@ -7,12 +7,10 @@
 
 #include "core/error.h"
 #include "models/dcgan.h"
-#include "models/detector_registry.h"
 #include "models/lenet.h"
 #include "models/mlp.h"
 #include "models/registry_keys.h"
 #include "models/resnet_words.h"
-#include "models/sequence_registry.h"
 #include "models/unet.h"
 
 namespace tandem::models {

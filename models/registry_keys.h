@@ -3,11 +3,18 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "models/layer_types.h"
 #include "models/registry.h"
 
 namespace tandem::models {
+
+// Entries of models with registries of their own: detectors ("ssd_small", "ssd300_resnet18" to
+// "ssd300_resnet50", "ssd300_vgg16", "ssd512_vgg16", "ssdlite320_mobilenet_v3") and sequence models
+// ("language_model", "text_classifier", "encoder_decoder").
+std::vector<ModelInfo> detector_models();
+std::vector<ModelInfo> sequence_models();
 
 // Options inferred from the data unless given.
 template <class Of>

@@ -1,5 +1,3 @@
-#include "models/sequence_registry.h"
-
 #include "models/encoder_decoder.h"
 #include "models/language_model.h"
 #include "models/registry_keys.h"
