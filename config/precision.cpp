@@ -33,7 +33,7 @@ amp::Level level_of(const PrecisionConfig& from) {
   return from.cast == "all" && level < amp::Level::O2 ? amp::Level::O2 : level;
 }
 
-// Whether keys of a dynamic scaler are given, which contradict a fixed scale.
+// Keys of a dynamic scaler contradict a fixed scale.
 bool has_rules(const ScalerConfig& from) {
   return from.initial || from.growth || from.backoff || from.interval || from.hysteresis || from.floor ||
          from.ceiling || from.delayed || from.tolerance || from.scope != "global" || from.counter != "auto" ||

@@ -25,7 +25,7 @@ constexpr std::size_t kLargeSegment = std::size_t{32} << 20;   // smallest segme
 constexpr std::size_t kSegmentGranule = std::size_t{2} << 20;  // one huge page
 constexpr std::size_t kSmallestSplit = 4096;  // smaller remainders of a large block are not split off
 
-// Whether a smaller batch reduces this kind; others depend on the model's size.
+// Memory that a smaller batch reduces; other kinds depend on the model's size.
 constexpr bool grows_with_batch(MemoryKind kind) {
   return kind == MemoryKind::activations || kind == MemoryKind::workspace || kind == MemoryKind::data;
 }

@@ -18,7 +18,7 @@ std::string last_dl_error() {
   return text ? text : "unknown error";
 }
 
-// Whether the driver responds and sees a GPU; otherwise sets a one-line reason. Declares the driver functions
+// True if the driver responds and sees a GPU; otherwise sets a one-line reason. Declares the driver functions
 // itself (CUDA Driver API, "Initialization" and "Device Management"), so no toolkit is needed.
 bool driver_sees_gpu(std::string& why_none) {
   void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);

@@ -43,7 +43,7 @@ std::string expanded(const std::string& pattern, const std::string& name) {
   return path;
 }
 
-// Whether a directory holds only files that exist during its creation.
+// A directory is half made if it holds only files that exist during its creation.
 bool is_half_made(const fs::path& directory) {
   std::error_code error;
   for (const auto& entry : files::entries_of(directory)) {

@@ -17,8 +17,8 @@ constexpr std::array<const char*, 5> kHowNames = {"kernel", "store", "load", "co
 
 DType type_of(bool low, DType lower) { return low ? lower : DType::f32; }
 
-// Whether op `index` computes f32 results and stores them in 16 bits: an op that always computes in f32, or
-// one with data of another type than its results.
+// Ops that compute f32 results and store them in 16 bits: those that always compute in f32, and those with
+// data of another type than their results.
 bool rounds_results(const Graph& graph, const Assignment& assignment, std::size_t index) {
   const Op& op = graph.ops[index];
   if (op.kind != Kind::op || op.view || !assignment[index].out) return false;

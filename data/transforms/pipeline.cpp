@@ -23,7 +23,7 @@ float per_channel(const std::vector<float>& values, Index channel) {
   return values.size() == 1 ? values.front() : values[static_cast<std::size_t>(channel)];
 }
 
-// Whether a list of transforms composes into one window for all draws. Padding after a crop does not, because
+// Composition of a list of transforms into one window for all draws. Padding after a crop does not compose:
 // removed pixels must not return.
 struct WindowUse {
   bool composable = true, moved = false;

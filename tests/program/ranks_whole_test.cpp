@@ -1,5 +1,5 @@
-// What ranks do as a whole where they could do it apart: batch norm over all of their shards, against one
-// process with the whole batch, and an update that they divide, against one that each of them makes.
+// Joint work of ranks: batch norm over all shards, against one process with the whole batch, and a divided
+// update, against an update on each rank.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
