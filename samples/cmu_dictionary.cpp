@@ -19,7 +19,7 @@ namespace {
 constexpr Index kMaxLine = 1 << 16;  // bytes
 constexpr std::string_view kBlank = " \t";
 
-// What is left of an entry that is read from left to right.
+// Cursor over one entry, read from left to right.
 class EntryReader {
  public:
   EntryReader(std::string_view line, std::string where)
@@ -34,14 +34,14 @@ class EntryReader {
     skip();
     return !left_.empty() && left_.front() == c;
   }
-  // Between quotes.
+  // The text between quotes.
   std::string_view quoted() {
     expect('"');
     const std::size_t end = left_.find('"');
     if (end == std::string_view::npos || end == 0) fail();
     return take(end, 1);
   }
-  // Up to white space or a parenthesis.
+  // The text up to white space or a parenthesis.
   std::string_view word() {
     skip();
     const std::size_t end = std::min(left_.find_first_of(" \t()"), left_.size());
@@ -53,7 +53,7 @@ class EntryReader {
     if (!left_.empty()) fail();
   }
   [[noreturn]] void fail() const {
-    throw UserError(where_, fmt::format("\"{}\" is no entry of the form (\"word\" nil (((w er d) 1)))",
+    throw UserError(where_, fmt::format("\"{}\" does not have the form (\"word\" nil (((w er d) 1)))",
                                         shortened(printable(line_), 100)));
   }
 
@@ -104,7 +104,7 @@ std::filesystem::path installed_cmu_dictionary() { return "/usr/share/festival/d
 
 PairTexts read_cmu_dictionary(const std::filesystem::path& path) {
   files::require_there(files::kind_of(path) != files::Kind::absent, path.string(),
-                       "is missing; `apt install festlex-cmu` brings the dictionary");
+                       "is missing; install the dictionary with `apt install festlex-cmu`");
   const std::string text = files::read_text(path, kMaxCorpusBytes);
   std::vector<TextPair> words;
   TextMap<std::size_t> known;
@@ -128,7 +128,7 @@ PairTexts read_cmu_dictionary(const std::filesystem::path& path) {
         .push_back(std::move(word));
   }
   require(!texts.train.empty() && !texts.validation.empty() && !texts.test.empty(), path.string(),
-          "gives {} words for training, {} for validation and {} for test; each needs one",
+          "gives {} words for training, {} for validation and {} for test; each split needs at least one",
           texts.train.size(), texts.validation.size(), texts.test.size());
   return texts;
 }
@@ -136,7 +136,7 @@ PairTexts read_cmu_dictionary(const std::filesystem::path& path) {
 const options::Schema& CmuDictionaryOptions::schema() {
   static const options::Schema schema = options::Describe<CmuDictionaryOptions>().key(
       "path", &CmuDictionaryOptions::path,
-      "a dictionary in Festival's form; null: that of Debian's festlex-cmu, where it is installed");
+      "dictionary file in Festival's format; null: the installed file of Debian's festlex-cmu");
   return schema;
 }
 

@@ -59,8 +59,8 @@ BoxSplits splits_of_scenes(const std::string& where, const std::vector<std::stri
   const Index training =
       (common.train_size > 0 ? common.train_size : kTrainingScenes) + common.validation_size;
   const Index testing = common.test_size > 0 ? common.test_size : kTestScenes;
-  require(training < kFirstTestScene, "data.train_size", "{} scenes, there can be {}", training,
-          kFirstTestScene - 1);
+  require(training < kFirstTestScene, "data.train_size", "asks for {} scenes; at most {} are possible",
+          training, kFirstTestScene - 1);
   return {.train = corpus_of(where, classes, std::move(train), 1, training),
           .test = corpus_of(where, classes, std::move(test), kFirstTestScene, testing),
           .validation = {},

@@ -1,4 +1,4 @@
-// Scenes with boxes that are composed as they are asked for: what the sets of them share.
+// Base class of data sets that compose scenes with boxes on demand.
 #pragma once
 
 #include <memory>
@@ -12,20 +12,20 @@
 
 namespace tandem::datasets {
 
-// Scene `id` is a pure function of (seed, split, id). Its things come first and do not depend on its ground,
-// so that where they are is known without a pixel.
+// Scene `id` is a pure function of (seed, split, id). Its objects are drawn before its background and do not
+// depend on it: boxes are known without rendering.
 class ComposedScenes : public ImageMaker {
  public:
-  // The objects of scene `id`, numbered from `first_object` on.
+  // The objects of scene `id`, numbered from `first_object`.
   BoxImage described(std::int64_t id, std::int64_t first_object) const;
 
  protected:
   struct Thing {
-    Rect to;  // of the scene: its box
+    Rect to;  // the box, in the scene
     Index label = 0;
   };
 
-  // `stream`: of the seed's synthetic data, this one and the next.
+  // Scenes use the random streams `stream` and `stream` + 1 of the seed's synthetic data.
   ComposedScenes(Index side, std::uint64_t seed, std::uint32_t split, std::uint32_t stream)
       : side_(side), seed_(seed), split_(split), stream_(stream) {}
 
@@ -43,8 +43,7 @@ class ComposedScenes : public ImageMaker {
   std::uint32_t split_, stream_;
 };
 
-// The scenes of a set: 5000 and 500 where the options do not say otherwise. No number is a training and a
-// test scene's.
+// The splits of a set: by default 5000 training and 500 test scenes. Their ids are disjoint.
 BoxSplits splits_of_scenes(const std::string& where, const std::vector<std::string>& classes,
                            std::shared_ptr<const ComposedScenes> train,
                            std::shared_ptr<const ComposedScenes> test, const SetOptions& common);

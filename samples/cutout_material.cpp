@@ -19,9 +19,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Photographs are kept at this many times a scene's side, of which a part of at least that side is shown.
+// Limit on a stored photograph's shorter side, in scene sides. Scenes show crops of at least one scene side.
 constexpr double kPhotographSides = 2.5;
-constexpr double kLeastShare = 0.2;  // of a file's pixels that must be see-through for it to be a cut-out
+constexpr double kLeastShare = 0.2;  // least share of transparent pixels in a cut-out
 
 const TensorOptions kBytes{.dtype = DType::u8, .kind = MemoryKind::data};
 
@@ -29,7 +29,7 @@ std::uint8_t rounded(float value) {
   return static_cast<std::uint8_t>(std::clamp(value + 0.5F, 0.0F, 255.0F));
 }
 
-// An image no larger than `most` on its shorter or longer side.
+// The image, reduced until its shorter or longer side is at most `most`.
 Tensor reduced(const Tensor& image, double most, bool shorter) {
   const Index height = image.size(0), width = image.size(1);
   const auto side = static_cast<double>(shorter ? std::min(height, width) : std::max(height, width));
@@ -44,8 +44,7 @@ Tensor reduced(const Tensor& image, double most, bool shorter) {
   return result;
 }
 
-// Colours multiplied by the opacity, in place: then what is transparent has no colour that resampling could
-// spread.
+// Premultiplies colours by alpha in place, so that resampling spreads no colour of transparent pixels.
 void premultiply(const Tensor& image) {
   std::uint8_t* pixel = image.data<std::uint8_t>();
   for (Index i = 0; i < image.numel(); i += 4, pixel += 4)
@@ -62,7 +61,7 @@ bool is_cut_out(const Tensor& image) {
   return solid > 0 && static_cast<double>(clear) >= kLeastShare * static_cast<double>(clear + solid);
 }
 
-// The image of each file, by `read`; absent where that gives none.
+// The images that `read` gives for the files, in parallel. Undefined images are dropped.
 template <class Read>
 std::vector<Tensor> read_all(const std::vector<fs::path>& files, const Read& read) {
   std::vector<Tensor> images(files.size());
@@ -83,30 +82,30 @@ std::vector<Tensor> read_all(const std::vector<fs::path>& files, const Read& rea
 
 std::vector<fs::path> files_of(const fs::path& folder, const char* package, const char* key) {
   files::require_there(files::kind_of(folder) == files::Kind::folder, folder.string(),
-                       "{}; Debian's package {} has such files: apt install {}; or {} names another folder",
+                       "{}; install Debian's package {} (`apt install {}`), or set {} to another folder",
                        files::no_folder(folder), package, package, key);
   return image_files_below(folder);
 }
 
-// A share of the images of a kind is for testing, at least one and not all.
+// Moves a random share of the images, at least one and not all, to the test half.
 void divide(std::vector<Tensor> images, double fraction, std::uint64_t seed, const fs::path& folder,
             std::vector<Tensor>& train, std::vector<Tensor>& test) {
   const auto count = static_cast<Index>(images.size());
-  require(count >= 2, folder.string(), "has {} usable images, at least two are needed: one to test on",
-          count);
+  require(count >= 2, folder.string(),
+          "has {} usable images; at least two are needed, one of them for the test split", count);
   const auto kept = std::clamp<Index>(std::llround(fraction * static_cast<double>(count)), 1, count - 1);
   const std::vector<std::uint32_t> order = permutation(count, seed, 3);
   for (Index i = 0; i < count; ++i)
     (i < kept ? test : train).push_back(std::move(images[order[static_cast<std::size_t>(i)]]));
 }
 
-// Files that only mirror or flip another one are left out.
+// True for mirrored or flipped copies of another file.
 bool is_variant(const fs::path& file) {
   const std::string stem = file.stem().string();
   return stem.ends_with("_mirror") || stem.ends_with("_flip") || stem.ends_with("_mirror_flip");
 }
 
-// To the smallest part that has all pixels which hide more than half.
+// Crops the image to the smallest rectangle with all pixels that are more than half opaque.
 Tensor trimmed_to_solid(const Tensor& image) {
   const Index height = image.size(0), width = image.size(1);
   const std::uint8_t* const pixels = image.data<std::uint8_t>();
@@ -201,13 +200,12 @@ const options::Schema& CutoutSources::schema() {
   static const options::Schema schema =
       options::Describe<CutoutSources>()
           .key("photographs", &CutoutSources::photographs,
-               "folder of JPEG and PNG files to put behind them; null: where Debian's mate-backgrounds has "
-               "its own")
+               "folder of JPEG and PNG background photographs; null: the folder of Debian's mate-backgrounds")
           .key("categories", &CutoutSources::categories,
-               "folders of PNG files below data.path (by default Debian's tuxpaint-stamps-default), which "
-               "are the classes")
+               "class names: folders of PNG cut-outs below data.path (default: Debian's "
+               "tuxpaint-stamps-default)")
           .key("test_fraction", &CutoutSources::test_fraction,
-               "share of the photographs, and of the cut-outs of every category, that only test scenes show",
+               "share of the photographs, and of each category's cut-outs, reserved for test scenes",
                {.min = 0.0, .max = 1.0, .open_min = true, .open_max = true})
           .rule("categories", "must name 1 to 253 folders",
                 [](const CutoutSources& o) { return !o.categories.empty() && o.categories.size() <= 253; });

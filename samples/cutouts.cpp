@@ -13,12 +13,12 @@ namespace tandem::datasets {
 namespace {
 
 constexpr Index kTrainingCutouts = 4800, kTestCutouts = 500;
-constexpr Index kMeasuredCutouts = 200;  // scenes whose pixels give the statistics
+constexpr Index kMeasuredCutouts = 200;  // scenes in the pixel statistics
 constexpr std::uint32_t kCutoutStream = 4;
 
 const TensorOptions kSceneBytes{.dtype = DType::u8, .kind = MemoryKind::data};
 
-// Before what the scene shows, at a random size and place, mirrored or not.
+// Pastes a cut-out onto the scene at a random size and place, mirrored at random.
 void paste(const Tensor& cutout, std::uint8_t label, std::array<double, 2> scale, RandomStream& random,
            const Sample& scene) {
   const Index side = scene.mask.size(0);
@@ -40,7 +40,7 @@ void paste(const Tensor& cutout, std::uint8_t label, std::array<double, 2> scale
 CutoutScenes::CutoutScenes(CutoutMaterial material, const CutoutOptions& options, Index count,
                            std::uint64_t seed, std::uint32_t split)
     : material_(std::move(material)), options_(options), count_(count), seed_(seed), split_(split) {
-  require(count > 0 && count <= kMaxSamples, "cutouts", "{} scenes", count);
+  require(count > 0 && count <= kMaxSamples, "cutouts", "cannot have {} scenes", count);
   info_.name = "cutouts";
   info_.sample_shape = {options.image_size, options.image_size, 3};
   info_.class_names = {"background"};
@@ -51,7 +51,7 @@ CutoutScenes::CutoutScenes(CutoutMaterial material, const CutoutOptions& options
 }
 
 Sample CutoutScenes::get(Index index) const {
-  ensure(index >= 0 && index < count_, "cutouts", "scene {} of {}", index, count_);
+  ensure(index >= 0 && index < count_, "cutouts", "scene {} is out of range, there are {}", index, count_);
   const Index side = options_.image_size;
   const Sample scene{.image = Tensor::empty({side, side, 3}, kSceneBytes),
                      .label = 0,
@@ -89,12 +89,13 @@ Splits open_cutouts(const CutoutOptions& own, const SetOptions& common) {
 
 LabelledRegistry::Entry cutouts_entry() {
   return LabelledRegistry::entry<CutoutOptions>(
-      "cutouts", "colour cut-outs with transparency on photographs, composed as they are asked for",
+      "cutouts", "colour cut-outs with transparency on photographs, composed on demand",
       options::Describe<CutoutOptions>()
           .include(&CutoutOptions::from)
           .key("image_size", &CutoutOptions::image_size, "side of a scene in pixels", {.min = 8, .max = 4096})
-          .key("most", &CutoutOptions::most, "cut-outs in a scene, at most", {.min = 1, .max = 1000})
-          .key("scale", &CutoutOptions::scale, "range of a cut-out's longer side, as a share of the scene's",
+          .key("most", &CutoutOptions::most, "maximum number of cut-outs in a scene", {.min = 1, .max = 1000})
+          .key("scale", &CutoutOptions::scale,
+               "range of a cut-out's longer side, relative to the scene's side",
                {.min = 0.0, .max = 1.0, .open_min = true})
           .rule("scale", "must be a range [low, high]",
                 [](const CutoutOptions& o) { return o.scale[0] <= o.scale[1]; }),

@@ -1,5 +1,5 @@
-// Colour scenes with a mask each: cut-outs with transparency on parts of photographs, composed as they are
-// asked for (samples/cutout_material.h).
+// Segmentation data set of colour scenes, composed on demand: cut-outs with transparency on crops of
+// photographs (samples/cutout_material.h).
 #pragma once
 
 #include <array>
@@ -12,15 +12,15 @@ namespace tandem::datasets {
 struct CutoutOptions {
   CutoutSources from;
   Index image_size = 96;
-  Index most = 3;                          // cut-outs in a scene; how many there are is drawn from 0 on
-  std::array<double, 2> scale{0.35, 0.8};  // range of a cut-out's longer side, as a share of the scene's
+  Index most = 3;                          // maximum number of cut-outs in a scene; the minimum is 0
+  std::array<double, 2> scale{0.35, 0.8};  // range of a cut-out's longer side, relative to the scene's side
 };
 
-// Scene i is a pure function of (seed, split, i). Image u8 [S,S,3]; the mask has a cut-out's category plus 1
-// where it hides more than half of what is behind, 0 elsewhere.
+// Scene i is a pure function of (seed, split, i). The image is u8 [S,S,3]. The mask has the index of a
+// cut-out's category plus 1 where the cut-out is more than half opaque, 0 elsewhere.
 class CutoutScenes final : public Dataset {
  public:
-  // `material` has a photograph, and a cut-out of every category.
+  // `material` must have a photograph, and a cut-out of every category.
   CutoutScenes(CutoutMaterial material, const CutoutOptions& options, Index count, std::uint64_t seed,
                std::uint32_t split);
 
@@ -36,8 +36,8 @@ class CutoutScenes final : public Dataset {
   std::uint32_t split_;
 };
 
-// Scenes for testing have photographs and cut-outs of their own. Throws UserError naming the package when a
-// folder is not there.
+// Training and test scenes share no photographs or cut-outs. Throws UserError with the package when a folder
+// is missing.
 LabelledRegistry::Entry cutouts_entry();
 
 }  // namespace tandem::datasets

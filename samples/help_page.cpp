@@ -23,7 +23,7 @@ std::string utf8(std::uint32_t code) {
           byte(0x80 | (code & 0x3F))};
 }
 
-// What stands between "&" and ";"; "" when it stands for no character.
+// The character of the entity that is named between "&" and ";"; "" for an unknown entity.
 std::string character(std::string_view name) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kNamed{
       {{"amp", "&"}, {"lt", "<"}, {"gt", ">"}, {"quot", "\""}, {"apos", "'"}, {"nbsp", kNoBreakSpace}}};
@@ -76,10 +76,10 @@ std::string one_line(std::string_view text) {
 }
 
 struct Tag {
-  std::string_view name;  // "" for a comment, a declaration
+  std::string_view name;  // "" for a comment or declaration
   bool closes = false;
-  std::string_view id, style, hidden;  // attributes; style is "class"
-  std::size_t end = 0;                 // behind it, in the page
+  std::string_view id, style, hidden;  // attributes; style holds "class"
+  std::size_t end = 0;                 // offset in the page, behind the tag
 };
 
 void read_attributes(std::string_view page, std::size_t at, Tag& tag) {
@@ -105,7 +105,7 @@ void read_attributes(std::string_view page, std::size_t at, Tag& tag) {
   tag.end = std::min(at + 1, page.size());
 }
 
-// The tag that begins at `at`, which is a "<"; one that is no tag has no name and ends behind that character.
+// The tag that begins with the "<" at `at`; without one, an unnamed Tag that ends behind the "<".
 Tag tag_at(std::string_view page, std::size_t at) {
   constexpr std::string_view kComment = "<!--";
   if (page.substr(at).starts_with(kComment)) {
@@ -145,8 +145,8 @@ class PageReader {
  private:
   struct Span {
     bool choice = false;  // holds alternatives
-    bool taken = false;   // one of them
-    bool silent = false;  // an alternative that is not taken, or within one
+    bool taken = false;   // one alternative is taken
+    bool silent = false;  // text inside a rejected alternative is dropped
   };
 
   void text(std::string_view more) {

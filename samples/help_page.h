@@ -1,4 +1,4 @@
-// Paragraphs of a page of LibreOffice's help.
+// Parser of LibreOffice's help pages.
 #pragma once
 
 #include <string>
@@ -8,15 +8,15 @@
 namespace tandem::datasets {
 
 struct HelpParagraph {
-  std::string id;    // of its element: the same in every language
+  std::string id;    // of the HTML element; the same in every language
   std::string text;  // without markup, one space between words, none at the ends
 };
 
-// The elements p and h1 … h6 that have an id and a text, in the order of the page; of one id the first. These
-// pages are what a stylesheet writes: names are in lower case, and elements of these kinds do not nest. Of a
-// text that differs by system or module (a span of class "switchinline" or "switch" with hidden spans) the
-// first alternative is taken that is not the Mac's. Known entities are amp, lt, gt, quot, apos, nbsp and
-// numbers; others stay as they stand, and so does whatever is no markup. Any bytes are a page.
+// Returns the elements p and h1 … h6 with an id and a text, in page order; the first one of a repeated id. A
+// stylesheet generates these pages: names are in lower case, and these elements do not nest. Texts that
+// differ by system or module (a span of class "switchinline" or "switch" with hidden spans) give the first
+// alternative that is not the Mac's. The parser decodes the entities amp, lt, gt, quot, apos, nbsp and
+// numbers. It keeps other entities and anything that is not markup. Any byte string is valid input.
 std::vector<HelpParagraph> help_paragraphs(std::string_view html);
 
 }  // namespace tandem::datasets

@@ -13,13 +13,13 @@ namespace tandem::datasets {
 
 namespace {
 
-constexpr std::uint32_t kItemSceneStream = 4;  // of the seed's synthetic data; samples/scenes.cpp has 2 and 3
-constexpr std::uint8_t kItemEdge = 20;         // what is no brighter is no part of a picture
-constexpr float kOpaque = 40;                  // a darker pixel lets the ground through
+constexpr std::uint32_t kItemSceneStream = 4;  // of the seed's synthetic data; scenes.cpp uses 2 and 3
+constexpr std::uint8_t kItemEdge = 20;         // pictures are cropped to pixels brighter than this
+constexpr float kOpaque = 40;                  // darker pixels let the background through
 constexpr float kLeastScale = 0.7F, kMostScale = 2;
 constexpr float kNoise = 6;
 
-// What of a grey picture is brighter than its edge; of none that is, nothing.
+// Bounding box of the pixels brighter than kItemEdge; empty if there are none.
 Rect shown_part(const Tensor& picture) {
   const Index height = picture.size(0), width = picture.size(1);
   const std::uint8_t* const pixels = picture.data<std::uint8_t>();
@@ -40,7 +40,7 @@ Rect shown_part(const Tensor& picture) {
 
 struct ItemScenes::Paste {
   Sample item;
-  Rect part, to;  // of the item; of the scene
+  Rect part, to;  // crop of the item; rectangle in the scene
 };
 
 ItemScenes::ItemScenes(DatasetPtr items, const ItemScenesOptions& options, std::uint64_t seed,
@@ -50,12 +50,12 @@ ItemScenes::ItemScenes(DatasetPtr items, const ItemScenesOptions& options, std::
       options_(options) {
   const DatasetInfo& shown = items_->info();
   require(shown.dtype == DType::u8 && shown.sample_shape.rank() == 3 && shown.sample_shape[2] == 1, "scenes",
-          "show grey pictures of 8 bits, {} has {} {}", shown.name, name_of(shown.dtype),
+          "need 8-bit grey pictures, but {} has {} {}", shown.name, name_of(shown.dtype),
           to_string(shown.sample_shape));
   const auto largest = static_cast<Index>(
       std::ceil(kMostScale * static_cast<float>(std::max(shown.sample_shape[0], shown.sample_shape[1]))));
   require(options.scene_size >= largest, "data.scene_size",
-          "is {} pixels, but pictures of {} come in sizes of up to {}", options.scene_size, shown.name,
+          "is {} pixels, but pictures of {} measure up to {} pixels", options.scene_size, shown.name,
           largest);
 }
 
@@ -140,16 +140,15 @@ BoxSplits open_item_scenes(const ItemScenesOptions& own, const SetOptions& commo
 
 BoxSetRegistry::Entry item_scenes_entry() {
   return BoxSetRegistry::entry<ItemScenesOptions>(
-      "scenes", "grey pictures on noisy ground, composed as they are asked for",
+      "scenes", "grey pictures on a noisy background, composed on demand",
       options::Describe<ItemScenesOptions>()
           .key("items", &ItemScenesOptions::items,
-               "the pictures: those of fashion_mnist (Debian's package dataset-fashion-mnist) or the digits "
-               "that "
+               "pictures to paste: fashion_mnist (Debian's package dataset-fashion-mnist) or the digits that "
                "come with Tandem",
                {.choices = {"fashion_mnist", "digits"}})
           .key("scene_size", &ItemScenesOptions::scene_size, "side of a scene in pixels",
                {.min = 16, .max = 8192})
-          .key("most_items", &ItemScenesOptions::most_items, "pictures in a scene, at most",
+          .key("most_items", &ItemScenesOptions::most_items, "maximum number of pictures in a scene",
                {.min = 1, .max = 1000}),
       open_item_scenes);
 }

@@ -1,5 +1,5 @@
-// Scenes with boxes: grey pictures of many sizes on shaded, noisy ground, made up as they are asked for. What
-// finds them has learnt what the pictures show, since places, sizes and ground say nothing.
+// Detection data set of scenes composed on demand: grey pictures of many sizes on a shaded, noisy background.
+// A detector must learn the pictures, since places, sizes and background are independent of the class.
 #pragma once
 
 #include <string>
@@ -9,19 +9,18 @@
 namespace tandem::datasets {
 
 struct ItemScenesOptions {
-  std::string items = "fashion_mnist";  // what is shown: fashion_mnist or digits
+  std::string items = "fashion_mnist";  // pictures to paste: fashion_mnist or digits
   Index scene_size = 128;               // side of a scene
-  Index most_items = 6;                 // pictures in a scene; how many there are is drawn from 1 on
+  Index most_items = 6;                 // maximum number of pictures in a scene; the minimum is 1
 };
 
-// Ground of a level of 0 to 90 that rises or falls by up
-// to 20 along each axis, noise of a deviation of 6, then pictures, cut to what is brighter than 20 and scaled
-// by 0.7 to 2, later ones over earlier ones, each where its box overlaps none of the earlier ones by more
-// than 0.15 (after 20 places in vain it is left out). A box is the pasted rectangle, a label the picture's
-// class plus 1.
+// The background has a level of 0 to 90, a gradient of up to ±20 along each axis, and noise of standard
+// deviation 6. Pictures are cropped to pixels brighter than 20, scaled by 0.7 to 2, and pasted over earlier
+// ones, at places where the IoU with each earlier box is at most 0.15. A picture is left out after 20 failed
+// attempts. The box is the pasted rectangle, the label is the picture's class plus 1.
 class ItemScenes final : public ComposedScenes {
  public:
-  // Throws UserError when the pictures are not grey, or when the scenes are smaller than one may be.
+  // Throws UserError when the pictures are not grey, or when a scaled picture can exceed the scene.
   ItemScenes(DatasetPtr items, const ItemScenesOptions& options, std::uint64_t seed, std::uint32_t split);
 
   Index channels() const override { return 1; }
@@ -36,7 +35,7 @@ class ItemScenes final : public ComposedScenes {
   ItemScenesOptions options_;
 };
 
-// Scenes for training show the items' training samples, those for testing the others.
+// Training scenes show the items' training samples, test scenes show their test samples.
 BoxSetRegistry::Entry item_scenes_entry();
 
 }  // namespace tandem::datasets

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMaxPage = std::uint64_t{16} << 20;  // bytes
 
-// Below `folder`, as "text/shared/05/new_help.html"; links to folders are not followed.
+// Appends page paths relative to `folder`, as "text/shared/05/new_help.html"; does not follow folder links.
 void list_pages(const fs::path& folder, const fs::path& below, std::vector<std::string>& pages) {
   for (const fs::directory_entry& entry : files::entries_of(folder / below)) {
     const fs::path name = below / entry.path().filename();
@@ -39,7 +39,7 @@ fs::path folder_of(const fs::path& home, const std::string& language) {
     return static_cast<char>(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
   });
   files::require_there(files::kind_of(folder / "text") == files::Kind::folder, folder.string(),
-                       "has no folder \"text\" of help in this language; `apt install {}` brings it",
+                       "has no folder \"text\" of help in this language; install it with `apt install {}`",
                        package);
   return folder;
 }
@@ -50,7 +50,7 @@ std::vector<HelpParagraph> read_page(const fs::path& path) {
   return help_paragraphs(page);
 }
 
-// The pairs of a part, each source once.
+// The pairs of a split, one per source.
 class Part {
  public:
   void add(std::string source, std::string target) {
@@ -60,8 +60,8 @@ class Part {
     if (std::ranges::find(targets, target) == targets.end()) targets.push_back(std::move(target));
   }
   bool has(const std::string& source) const { return places_.contains(source); }
-  std::size_t leave_out(const Part& learnt) {
-    return std::erase_if(pairs_, [&](const TextPair& pair) { return learnt.has(pair.source); });
+  std::size_t leave_out(const Part& train) {
+    return std::erase_if(pairs_, [&](const TextPair& pair) { return train.has(pair.source); });
   }
   std::vector<TextPair> take() { return std::move(pairs_); }
 
@@ -108,10 +108,11 @@ PairTexts read_office_help(const OfficeHelpOptions& options) {
                   .where = fmt::format("{} and {}", source.string(), target.string()),
                   .notes = {}};
   require(!texts.train.empty() && !texts.validation.empty() && !texts.test.empty(), texts.where,
-          "have {} paragraphs in common for training, {} for validation and {} for test; each part needs one",
+          "have {} paragraphs in common for training, {} for validation and {} for test; each split needs at "
+          "least one",
           texts.train.size(), texts.validation.size(), texts.test.size());
   texts.notes.push_back(fmt::format(
-      "{} paragraphs of pages for validation and test are also on other pages, and left out", known));
+      "{} paragraphs of validation and test pages are left out: training pages have them, too", known));
   return texts;
 }
 
@@ -119,10 +120,11 @@ const options::Schema& OfficeHelpOptions::schema() {
   static const options::Schema schema =
       options::Describe<OfficeHelpOptions>()
           .key("path", &OfficeHelpOptions::path,
-               "the folder that has one for each language; null: that of Debian's libreoffice-help packages")
-          .key("source", &OfficeHelpOptions::source, "language to translate from, the name of its folder")
-          .key("target", &OfficeHelpOptions::target, "language to translate to, the name of its folder")
-          .rule("target", "must not be the source's language",
+               "folder with one subfolder per language; null: the folder of Debian's libreoffice-help "
+               "packages")
+          .key("source", &OfficeHelpOptions::source, "source language: the name of its folder")
+          .key("target", &OfficeHelpOptions::target, "target language: the name of its folder")
+          .rule("target", "must differ from the source language",
                 [](const OfficeHelpOptions& o) { return o.source != o.target; });
   return schema;
 }
@@ -131,7 +133,7 @@ PairCorpusRegistry::Entry office_help_entry() {
   return PairCorpusRegistry::entry<OfficeHelpOptions>(
       "office_help", "paragraphs of LibreOffice's help in two languages, split by page",
       OfficeHelpOptions::schema(), [](const OfficeHelpOptions& options) {
-        // Pieces that know every character.
+        // Coverage 1 gives every character a piece.
         return PairReader{std::bind_front(read_office_help, options),
                           {.codec = CodecChoice("unigram", {{"coverage", 1.0}})}};
       });

@@ -45,11 +45,10 @@ class RecordReader {
   std::string where() const { return fmt::format("{}:{}", path_, number_); }
 
   void begin(std::string_view title) {
-    require(
-        !record_.package.empty() && !record_.source.empty(), where(),
-        "a description without \"{}\" before it: whole sources are kept for testing, so each must be known; "
-        "`./run data` makes a file that has them",
-        record_.package.empty() ? "Package:" : "Source:");
+    require(!record_.package.empty() && !record_.source.empty(), where(),
+            "the description has no \"{}\" before it, but the split by source needs it; "
+            "create the file with `./run data`",
+            record_.package.empty() ? "Package:" : "Source:");
     record_.text = fmt::format("{} . ", title);
     inside_ = true;
   }
@@ -94,15 +93,16 @@ TextCorpus package_corpus(const std::filesystem::path& path, const CorpusOptions
                                                          : parts.test;
     part.push_back(record.text);
   }
-  require(!parts.train.empty() && !parts.validation.empty() && !parts.test.empty(), path.string(),
-          "its sources give {} descriptions for training, {} for validation and {} for test; each needs one",
-          parts.train.size(), parts.validation.size(), parts.test.size());
+  require(
+      !parts.train.empty() && !parts.validation.empty() && !parts.test.empty(), path.string(),
+      "has {} descriptions for training, {} for validation and {} for test; each split needs at least one",
+      parts.train.size(), parts.validation.size(), parts.test.size());
   return make_corpus(parts, options, path.string());
 }
 
 const options::Schema& PackageTextOptions::schema() {
   static const options::Schema schema = options::Describe<PackageTextOptions>().key(
-      "path", &PackageTextOptions::path, "a file as `./run data` makes it; null: that file");
+      "path", &PackageTextOptions::path, "file created by `./run data`; null: the file at its default path");
   return schema;
 }
 

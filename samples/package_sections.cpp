@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kOther = "misc";
 
-// Sections of fewer than about 200 descriptions, and the desktops.
+// Merged sections: those of fewer than about 200 descriptions, and the desktops.
 constexpr std::array<std::pair<std::string_view, const char*>, 23> kFolded{
     {{"cli-mono", "libs"},
      {"comm", "net"},
@@ -89,13 +89,14 @@ LabelledCorpus package_sections(const std::filesystem::path& path, const Labelle
     part.push_back({record.text, place_of(name)});
   }
   require(!parts.train.empty() && !parts.validation.empty() && !parts.test.empty(), path.string(),
-          "its sources give {} descriptions with a section for training, {} for validation and {} for test; "
-          "each needs one",
+          "has {} descriptions with a section for training, {} for validation and {} for test; "
+          "each split needs at least one",
           parts.train.size(), parts.validation.size(), parts.test.size());
   LabelledCorpus corpus = make_labelled_corpus(parts, options, path.string());
   corpus.notes.push_back(
-      fmt::format("{} descriptions count for another section than their own, small one", folded));
-  if (without > 0) corpus.notes.push_back(fmt::format("{} without a section are left out", without));
+      fmt::format("{} descriptions of small sections have the class of another section", folded));
+  if (without > 0)
+    corpus.notes.push_back(fmt::format("{} descriptions without a section are left out", without));
   return corpus;
 }
 

@@ -1,4 +1,4 @@
-// Debian's package descriptions with the sections of the archive that the packages stand in.
+// Text classification corpus: Debian's package descriptions, labelled with the package's archive section.
 #pragma once
 
 #include <filesystem>
@@ -10,16 +10,15 @@
 
 namespace tandem::datasets {
 
-// The classes, sorted. Sections of a few packages count as one that means nearly the same ("kernel" as
-// "admin", "httpd" as "web", "gnome" and "kde" as "desktop"), those that say nothing of their packages as
-// "misc".
+// The classes, sorted. Small sections are merged into a related one ("kernel" into "admin", "httpd" into
+// "web", "gnome" and "kde" into "desktop"). Sections without a topic are merged into "misc".
 const std::vector<std::string>& section_classes();
-// That of a section, the archive's area in front ("contrib/", "non-free/") left out; a section that is not
-// known is "misc".
+// The class of a section, without the prefix of its archive area ("contrib/", "non-free/"); an unknown
+// section is "misc".
 const std::string& class_of_section(std::string_view section);
 
-// Whole sources are kept for validation and test (split_of_source); descriptions without a section are left
-// out, which the notes say. Throws UserError as read_package_descriptions does, and when a part has none.
+// The corpus is split by source (split_of). Descriptions without a section are left out and counted in the
+// notes. Throws UserError as read_package_descriptions does, and when a split is empty.
 LabelledCorpus package_sections(const std::filesystem::path& path, const LabelledCorpusOptions& options = {});
 LabelledCorpusRegistry::Entry package_sections_entry();
 

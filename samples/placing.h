@@ -1,4 +1,4 @@
-// Places for things in a scene that is made up.
+// Placement of objects in a composed scene.
 #pragma once
 
 #include <span>
@@ -8,8 +8,8 @@
 
 namespace tandem::datasets {
 
-// A place within a square of `side` pixels for a thing of `to`'s extents, which has none of `earlier` overlap
-// it by more than 0.15 (intersection over union); false after 20 in vain.
+// Moves `to` to a random place in a square of `side` pixels where its IoU with each of `earlier` is at most
+// 0.15. Returns false after 20 failed attempts.
 bool find_place(Rect& to, Index side, std::span<const Rect> earlier, RandomStream& random);
 
 }  // namespace tandem::datasets

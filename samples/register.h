@@ -1,10 +1,10 @@
-// Sample data sets: what Debian's packages offer, and scenes composed of pictures. They come through the
-// doors that every program has (docs/extend.md).
+// Sample data sets: Debian's texts and pictures, and composed scenes. They use the same registries as any
+// extension (docs/extend.md).
 #pragma once
 
 namespace tandem::samples {
 
-// Adds all of them to the registries of data sets and corpora, once. Throws UserError after a registry's
+// Adds all samples to the registries of data sets and corpora, once. Throws UserError after a registry's
 // first use.
 void register_all();
 

@@ -15,10 +15,10 @@ namespace tandem::datasets {
 namespace {
 
 constexpr Index kMaskedTrainingScenes = 4800, kMaskedTestScenes = 500;
-constexpr Index kMeasuredScenes = 500;     // scenes whose pixels give the statistics
-constexpr std::uint32_t kSceneStream = 2;  // of the seed's synthetic data; data/synthetic.cpp has 0 and 1
+constexpr Index kMeasuredScenes = 500;     // scenes in the pixel statistics
+constexpr std::uint32_t kSceneStream = 2;  // of the seed's synthetic data; data/synthetic.cpp uses 0 and 1
 
-// Uniform in [0, range), a byte each.
+// Fills the pixels with uniform random bytes in [0, range).
 void fill_with_noise(const RandomKey& key, std::uint32_t range, std::span<std::uint8_t> pixels) {
   for (std::size_t i = 0; i < pixels.size(); i += 16) {
     const auto words = philox(key, static_cast<std::uint32_t>(i / 16));
@@ -34,14 +34,14 @@ Scenes::Scenes(DatasetPtr items, const ScenesOptions& options, Index count, std:
     : items_(std::move(items)), options_(options), count_(count), seed_(seed), split_(split) {
   const DatasetInfo& shown = items_->info();
   require(shown.dtype == DType::u8 && shown.sample_shape.rank() == 3 && shown.sample_shape[2] == 1, "scenes",
-          "show grey pictures of 8 bits, {} has {} {}", shown.name, name_of(shown.dtype),
+          "need 8-bit grey pictures, but {} has {} {}", shown.name, name_of(shown.dtype),
           to_string(shown.sample_shape));
-  require(shown.classes + 1 < kIgnored, "scenes", "{} has {} classes, masks tell 254 apart", shown.name,
-          shown.classes);
+  require(shown.classes + 1 < kIgnored, "scenes",
+          "{} has {} classes; masks hold at most 254, background included", shown.name, shown.classes);
   require(options.item_size >= 1 && options.item_size <= options.image_size, "data.item_size",
           "pictures of {} pixels do not fit into scenes of {} (data.image_size)", options.item_size,
           options.image_size);
-  require(count > 0 && count <= kMaxSamples, "scenes", "{} scenes", count);
+  require(count > 0 && count <= kMaxSamples, "scenes", "cannot have {} scenes", count);
   info_.name = "scenes";
   info_.sample_shape = {options.image_size, options.image_size, 1};
   info_.classes = shown.classes + 1;
@@ -51,7 +51,7 @@ Scenes::Scenes(DatasetPtr items, const ScenesOptions& options, Index count, std:
 }
 
 Sample Scenes::get(Index index) const {
-  ensure(index >= 0 && index < count_, "scenes", "scene {} of {}", index, count_);
+  ensure(index >= 0 && index < count_, "scenes", "scene {} is out of range, there are {}", index, count_);
   const Index side = options_.image_size, item = options_.item_size;
   const TensorOptions bytes{.dtype = DType::u8, .kind = MemoryKind::data};
   const Sample scene{
@@ -113,17 +113,17 @@ Splits open_scenes(const ScenesOptions& own, const SetOptions& common) {
 
 LabelledRegistry::Entry scenes_entry() {
   return LabelledRegistry::entry<ScenesOptions>(
-      "scenes", "grey pictures on noise, composed as they are asked for",
+      "scenes", "grey pictures on noise, composed on demand",
       options::Describe<ScenesOptions>()
           .key("items", &ScenesOptions::items,
-               "the pictures: those of fashion_mnist (Debian's package dataset-fashion-mnist) or the digits "
-               "that come with Tandem",
+               "pictures to paste: fashion_mnist (Debian's package dataset-fashion-mnist) or the digits that "
+               "come with Tandem",
                {.choices = {"fashion_mnist", "digits"}})
           .key("image_size", &ScenesOptions::image_size, "side of a scene in pixels", {.min = 8, .max = 8192})
           .key("item_size", &ScenesOptions::item_size, "side of a picture in pixels", {.min = 1, .max = 8192})
-          .key("most", &ScenesOptions::most, "pictures in a scene, at most", {.min = 1, .max = 1000})
+          .key("most", &ScenesOptions::most, "maximum number of pictures in a scene", {.min = 1, .max = 1000})
           .key("noise", &ScenesOptions::noise,
-               "brightness that the noise behind them stays below, 1 is white", {.min = 0.0, .max = 1.0}),
+               "upper limit of the background noise, as brightness; 1 is white", {.min = 0.0, .max = 1.0}),
       open_scenes);
 }
 

@@ -1,5 +1,5 @@
-// Composed scenes with a mask each: small grey pictures on noise, made up as they are asked for. What
-// segments them has learnt what the pictures show, since noise and places say nothing.
+// Segmentation data set of scenes composed on demand: small grey pictures on noise. A model must learn the
+// pictures, since noise and places are independent of the class.
 #pragma once
 
 #include <string>
@@ -8,20 +8,20 @@
 
 namespace tandem::datasets {
 
-// A pixel of a picture that is no brighter is see-through.
+// Picture pixels up to this brightness are transparent.
 inline constexpr std::uint8_t kSeeThrough = 24;
 
 struct ScenesOptions {
-  std::string items = "fashion_mnist";  // what is shown: fashion_mnist or digits
+  std::string items = "fashion_mnist";  // pictures to paste: fashion_mnist or digits
   Index image_size = 64;                // side of a scene
   Index item_size = 28;                 // side of a picture in it
-  Index most = 4;                       // pictures in a scene; how many there are is drawn from 0 on
-  double noise = 0.25;                  // brightness that the noise stays below, 1 is white
+  Index most = 4;                       // maximum number of pictures in a scene; the minimum is 0
+  double noise = 0.25;                  // upper limit of the noise, as brightness; 1 is white
 };
 
-// Scene i is a pure function of (seed, split, i): pictures of `items`, each at a place of its own, later ones
-// before earlier ones. Image u8 [S,S,1]; the mask has the class of the picture plus 1 where a picture shows,
-// 0 elsewhere. Class names are "background" and those of the items.
+// Scene i is a pure function of (seed, split, i): pictures of `items` at random places, later ones over
+// earlier ones. The image is u8 [S,S,1]. The mask has the picture's class plus 1 on its visible pixels, 0
+// elsewhere. The class names are "background" and those of the items.
 class Scenes final : public Dataset {
  public:
   // Throws UserError when the pictures do not fit into the scenes, or are not grey.
@@ -40,7 +40,7 @@ class Scenes final : public Dataset {
   std::uint32_t split_;
 };
 
-// Scenes for training show the items' training samples, those for testing the others.
+// Training scenes show the items' training samples, test scenes show their test samples.
 LabelledRegistry::Entry scenes_entry();
 
 }  // namespace tandem::datasets

@@ -8,7 +8,7 @@ namespace tandem::datasets {
 
 enum class TextSplit : std::uint8_t { train, validation, test };
 
-// By CRC-32 of the name, modulo 20: 18 is validation, 19 test, the rest training.
+// The split follows from CRC-32 of the name modulo 20: 18 is validation, 19 is test, the rest is training.
 TextSplit split_of(std::string_view name);
 
 }  // namespace tandem::datasets

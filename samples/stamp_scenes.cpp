@@ -9,14 +9,14 @@ namespace tandem::datasets {
 
 namespace {
 
-constexpr std::uint32_t kStampStream = 6;  // of the seed's synthetic data; item_scenes.cpp has 4 and 5
+constexpr std::uint32_t kStampStream = 6;  // of the seed's synthetic data; item_scenes.cpp uses 4 and 5
 
 }  // namespace
 
 struct StampScenes::Stamp {
   const Tensor* cutout = nullptr;
   Index label = 0;
-  Rect to;  // of the scene
+  Rect to;  // in the scene
   bool mirrored = false;
 };
 
@@ -81,12 +81,13 @@ BoxSplits open_stamp_scenes(const StampScenesOptions& own, const SetOptions& com
 BoxSetRegistry::Entry stamp_scenes_entry() {
   using Options = StampScenesOptions;
   return BoxSetRegistry::entry<Options>(
-      "stamps", "colour cut-outs with transparency on photographs, composed as they are asked for",
+      "stamps", "colour cut-outs with transparency on photographs, composed on demand",
       options::Describe<Options>()
           .include(&Options::from)
           .key("scene_size", &Options::scene_size, "side of a scene in pixels", {.min = 16, .max = 4096})
-          .key("most_items", &Options::most_items, "cut-outs in a scene, at most", {.min = 1, .max = 1000})
-          .key("scale", &Options::scale, "range of a cut-out's longer side, as a share of the scene's",
+          .key("most_items", &Options::most_items, "maximum number of cut-outs in a scene",
+               {.min = 1, .max = 1000})
+          .key("scale", &Options::scale, "range of a cut-out's longer side, relative to the scene's side",
                {.min = 0.0, .max = 1.0, .open_min = true})
           .rule("scale", "must be a range [low, high]",
                 [](const Options& o) { return o.scale[0] <= o.scale[1]; }),

@@ -1,5 +1,5 @@
-// Colour scenes with boxes: cut-outs with transparency on parts of photographs, composed as they are asked
-// for (samples/cutout_material.h).
+// Detection data set of colour scenes, composed on demand: cut-outs with transparency on crops of photographs
+// (samples/cutout_material.h).
 #pragma once
 
 #include <array>
@@ -14,16 +14,16 @@ struct StampScenesOptions {
   CutoutSources from{.categories = {"animals", "clothes", "food", "household", "plants", "seasonal", "space",
                                     "sports", "town", "vehicles"}};
   Index scene_size = 300;                 // side of a scene
-  Index most_items = 5;                   // cut-outs in a scene; how many there are is drawn from 1 on
-  std::array<double, 2> scale{0.1, 0.6};  // range of a cut-out's longer side, as a share of the scene's
+  Index most_items = 5;                   // maximum number of cut-outs in a scene; the minimum is 1
+  std::array<double, 2> scale{0.1, 0.6};  // range of a cut-out's longer side, relative to the scene's side
 };
 
-// A square part of a photograph, then cut-outs of drawn
-// categories, later ones over earlier ones, each where find_place finds room for it (else it is left out).
-// A box is the rectangle that a cut-out fills; a label its category's place plus 1.
+// A scene shows cut-outs of random categories on a square crop of a photograph, later ones over earlier ones.
+// find_place places each cut-out; a cut-out without a place is left out. The box is the rectangle of the
+// cut-out, the label is the index of its category plus 1.
 class StampScenes final : public ComposedScenes {
  public:
-  // `material` has a photograph, and a cut-out of every category.
+  // `material` must have a photograph, and a cut-out of every category.
   StampScenes(CutoutMaterial material, const StampScenesOptions& options, std::uint64_t seed,
               std::uint32_t split);
 
@@ -39,7 +39,7 @@ class StampScenes final : public ComposedScenes {
   StampScenesOptions options_;
 };
 
-// Scenes for testing have photographs and cut-outs of their own.
+// Training and test scenes share no photographs or cut-outs.
 BoxSetRegistry::Entry stamp_scenes_entry();
 
 }  // namespace tandem::datasets

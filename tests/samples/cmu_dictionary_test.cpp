@@ -62,7 +62,7 @@ TEST_CASE("invalid dictionary entries are refused with their line", "[pairs]") {
     CHECK_FAILS(UserError, read("MNCL\n" + std::string(line) + "\n"), "dict.out:2] ");
   }
   CHECK_FAILS(UserError, read("MNCL\n(\"w\xFF\" nil (((w) 1)))\n"), "dict.out:2] byte 4 is 0xff");
-  CHECK_FAILS(UserError, read("MNCL\n(\"w\" nil (((w) 1)))\n"), "each needs one");
+  CHECK_FAILS(UserError, read("MNCL\n(\"w\" nil (((w) 1)))\n"), "each split needs at least one");
   CHECK_FAILS(UserError, read(""), "is empty");
   CHECK_FAILS(UserError, read_cmu_dictionary("/nowhere/dict.out"), "apt install festlex-cmu");
 }

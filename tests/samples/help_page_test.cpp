@@ -97,7 +97,7 @@ TEST_CASE("paragraphs of two languages are joined by their ids, parts by page", 
   CHECK(texts.test[0].source == "Baum");
   REQUIRE(texts.notes.size() == 1);
   CHECK(texts.notes[0] ==
-        "2 paragraphs of pages for validation and test are also on other pages, and left out");
+        "2 paragraphs of validation and test pages are left out: training pages have them, too");
 }
 
 TEST_CASE("help that is not there or cannot be used is said", "[pairs]") {
@@ -107,9 +107,9 @@ TEST_CASE("help that is not there or cannot be used is said", "[pairs]") {
   const auto read = [&](const std::string& source, const std::string& target) {
     return datasets::read_office_help({.path = home.string(), .source = source, .target = target});
   };
-  CHECK_FAILS(UserError, read("de", "en-US"), "`apt install libreoffice-help-en-us` brings it");
-  CHECK_FAILS(UserError, read("fr", "de"), "`apt install libreoffice-help-fr` brings it");
-  CHECK_FAILS(UserError, read("de", "de"), "must not be the source's language");
+  CHECK_FAILS(UserError, read("de", "en-US"), "install it with `apt install libreoffice-help-en-us`");
+  CHECK_FAILS(UserError, read("fr", "de"), "install it with `apt install libreoffice-help-fr`");
+  CHECK_FAILS(UserError, read("de", "de"), "must differ from the source language");
   write(home / "en-US" / kTrain, page({{"1", "house"}}));
   CHECK_FAILS(UserError, read("de", "en-US"), "have 1 paragraphs in common for training, 0 for validation");
   write(home / "en-US" / kTrain, page({{"1", "h\xFFuse"}}));

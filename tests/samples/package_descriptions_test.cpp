@@ -126,13 +126,13 @@ TEST_CASE("files of descriptions that are not as they should be", "[text]") {
   CHECK_FAILS(UserError, read("nothing here\n"),
               "descriptions] has no line that begins with \"Description-en:\"");
   CHECK_FAILS(UserError, read("Package: a\nDescription-en: b\n"),
-              "descriptions:2] a description without \"Source:\" before it");
+              "descriptions:2] the description has no \"Source:\" before it");
   CHECK_FAILS(UserError, read("Package: a\nSource: a\n\nDescription-en: b\n"),
-              "descriptions:4] a description without \"Package:\" before it");
+              "descriptions:4] the description has no \"Package:\" before it");
   CHECK_FAILS(UserError, read("Package: a\nSource: a\nDescription-en: b\n c\xff\n"),
               "descriptions:4] byte 3 is 0xff, expected UTF-8");
   CHECK_FAILS(UserError, read("Package: a\nSource: linux\nDescription-en: b\n"),
-              "descriptions] its sources give 1 descriptions for training, 0 for validation and 0 for test");
+              "descriptions] has 1 descriptions for training, 0 for validation and 0 for test");
   CHECK_FAILS(UserError, datasets::read_package_descriptions(folder / "nowhere"),
               "nowhere] is missing; `./run data` fetches it");
 }

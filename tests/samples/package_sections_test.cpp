@@ -56,8 +56,8 @@ TEST_CASE("descriptions have their section as a label, and sources keep together
   CHECK(names(corpus.validation) == std::vector<std::string>{"admin"});
   CHECK(names(corpus.test) == std::vector<std::string>{"devel"});
   REQUIRE(corpus.notes.size() == 2);
-  CHECK_THAT(corpus.notes[0], Contains("1 descriptions count for another section"));
-  CHECK_THAT(corpus.notes[1], Contains("1 without a section"));
+  CHECK_THAT(corpus.notes[0], Contains("1 descriptions of small sections have the class of another section"));
+  CHECK_THAT(corpus.notes[1], Contains("1 descriptions without a section"));
 }
 
 TEST_CASE("descriptions without sections train nothing", "[text]") {

@@ -261,7 +261,7 @@ TEST_CASE("a set of cut-outs keeps some of everything for testing, and names its
         std::string::npos);
   CHECK(error(common, {{"categories", std::vector<std::string>{"cats"}},
                        {"photographs", (folder / "nothing").string()}})
-            .find("apt install mate-backgrounds; or data.photographs names another folder") !=
+            .find("apt install mate-backgrounds`), or set data.photographs to another folder") !=
         std::string::npos);
   CHECK(error(common, {{"scale", std::vector<double>{0.9, 0.2}}}).find("scale") != std::string::npos);
 }
