@@ -12,15 +12,15 @@ namespace tandem::metrics {
 
 namespace {
 
-// The version whose counts and scores these are.
+// The version that this file reproduces.
 constexpr const char* kSacrebleuVersion = "2.6.0";
 
 using Words = std::vector<std::int32_t>;
-using Ngram = std::array<std::int32_t, kBleuOrders>;  // numbers of words, kNoWord behind the last
+using Ngram = std::array<std::int32_t, kBleuOrders>;  // word ids, kNoWord behind the last
 using Ngrams = std::map<Ngram, std::int64_t>;
 constexpr std::int32_t kNoWord = -1;
 
-// Numbers for words, in the order in which they are met.
+// Assigns ids to words in order of first appearance.
 class Numbering {
  public:
   Words numbered(const std::vector<std::string>& words) {
@@ -57,11 +57,11 @@ double default_value(BleuSmoothing smoothing) {
   return smoothing == BleuSmoothing::add_k ? 1.0 : 0.0;
 }
 
-// Throws UserError unless it can be used.
+// Throws UserError for an invalid value.
 double smoothing_value(const BleuOptions& options) {
   const double value = options.smoothing_value.value_or(default_value(options.smoothing));
   require(std::isfinite(value) && value >= 0.0, "bleu",
-          "a smoothing value is a finite number of at least 0, got {}", value);
+          "the smoothing value must be a finite number of at least 0, got {}", value);
   return value;
 }
 
@@ -86,12 +86,12 @@ BleuStatistics& BleuStatistics::operator+=(const BleuStatistics& other) {
 
 BleuStatistics bleu_statistics(std::string_view hypothesis, std::span<const std::string> references,
                                BleuTokens tokens) {
-  require(!references.empty(), "bleu", "a hypothesis is compared with at least one reference, got none");
+  require(!references.empty(), "bleu", "a hypothesis needs at least one reference, got none");
   Numbering numbering;
   const Words words = numbering.numbered(bleu_tokens(hypothesis, tokens));
   BleuStatistics result{.hypothesis_length = static_cast<std::int64_t>(words.size()), .reference_length = -1};
   const auto distance = [&](std::int64_t length) { return std::abs(length - result.hypothesis_length); };
-  Ngrams most;  // in any one reference
+  Ngrams most;  // greatest counts in one reference
   for (const std::string& reference : references) {
     const Words other = numbering.numbered(bleu_tokens(reference, tokens));
     for (const auto& [ngram, count] : ngrams_of(other)) {
@@ -140,7 +140,7 @@ BleuScore bleu_score(const BleuStatistics& statistics, const BleuOptions& option
 BleuScore corpus_bleu(std::span<const std::string> hypotheses,
                       std::span<const std::vector<std::string>> references, const BleuOptions& options) {
   require(hypotheses.size() == references.size(), "bleu",
-          "every hypothesis has references, got {} hypotheses and references of {}", hypotheses.size(),
+          "every hypothesis needs references, got {} hypotheses and references for {}", hypotheses.size(),
           references.size());
   BleuStatistics sum;
   for (std::size_t i = 0; i < hypotheses.size(); ++i)

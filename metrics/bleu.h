@@ -1,6 +1,6 @@
-// BLEU (Papineni et al., "BLEU: a method for automatic evaluation of machine translation", ACL 2002) with the
-// figures of sacrebleu 2.6.0 (Post, "A call for clarity in reporting BLEU scores", WMT 2018): the same
-// counts, and scores equal to rounding. n-grams have 1 to 4 words; scores and precisions are percent.
+// BLEU (Papineni et al., "BLEU: a method for automatic evaluation of machine translation", ACL 2002) as in
+// sacrebleu 2.6.0 (Post, "A call for clarity in reporting BLEU scores", WMT 2018): equal counts, and scores
+// equal up to rounding. n-grams have 1 to 4 words; scores and precisions are percentages.
 #pragma once
 
 #include <array>
@@ -18,60 +18,60 @@ namespace tandem::metrics {
 
 inline constexpr int kBleuOrders = 4;
 
-// Counts of a segment, or summed over those of a corpus; entry i of an array is of n-grams of i + 1 words.
+// Counts of a segment, or their sums over a corpus. Entry i of an array counts n-grams of i + 1 words.
 struct BleuStatistics {
-  // n-grams of the hypothesis that are in a reference, each at most as often as in the one that has most.
+  // Clipped matches: an n-gram counts at most as often as in the reference that has it most.
   std::array<std::int64_t, kBleuOrders> matches{};
   std::array<std::int64_t, kBleuOrders> totals{};  // n-grams of the hypothesis
   std::int64_t hypothesis_length = 0;              // words
-  std::int64_t reference_length = 0;  // of the closest reference, the shorter of two equally close
+  std::int64_t reference_length = 0;               // of the closest reference; on ties the shorter
 
   BleuStatistics& operator+=(const BleuStatistics& other);
   friend bool operator==(const BleuStatistics&, const BleuStatistics&) = default;
 };
 
-// Throws UserError when there is no reference. An empty reference is one of length 0.
+// Throws UserError without references. An empty reference has length 0.
 BleuStatistics bleu_statistics(std::string_view hypothesis, std::span<const std::string> references,
                                BleuTokens tokens = BleuTokens::v13a);
 
-// What stands for the precision of an order without matches (Chen and Cherry, "A systematic comparison of
+// Smoothing of the precision of an order without matches (Chen and Cherry, "A systematic comparison of
 // smoothing techniques for sentence-level BLEU", WMT 2014).
 enum class BleuSmoothing : std::uint8_t {
-  none,   // 0, and with it the score
-  floor,  // `smoothing_value` (0.1) in place of the matches
-  add_k,  // `smoothing_value` (1) added to matches and totals of every order but the first, matches or not
-  exp,    // 1/2ᵏ in place of the matches of the k-th such order
+  none,   // the precision is 0, and so is the score
+  floor,  // `smoothing_value` (0.1) replaces the matches
+  add_k,  // `smoothing_value` (1) is added to matches and totals of every order but the first, matches or not
+  exp,    // 1/2ᵏ replaces the matches of the k-th such order
 };
 
 struct BleuOptions {
   BleuTokens tokens = BleuTokens::v13a;
   BleuSmoothing smoothing = BleuSmoothing::exp;
-  std::optional<double> smoothing_value = {};  // finite, at least 0; the default of `smoothing` where absent
-  // The mean is over the orders that the hypothesis has n-grams of; else a hypothesis of less than four words
-  // has the score 0, but for add_k, by which it has full precision there. For scores of single sentences.
+  std::optional<double> smoothing_value = {};  // finite, at least 0; absent: the default of `smoothing`
+  // The mean covers only orders for which the hypothesis has n-grams, for scores of single sentences.
+  // Otherwise a hypothesis of fewer than four words scores 0, except with add_k, which gives full precision.
   bool effective_order = false;
-  // Both sides were brought to lower case before (sacrebleu -lc): the signature says so.
+  // Both sides were converted to lower case before (sacrebleu -lc); the signature says so.
   bool lower_case = false;
 };
 
 struct BleuScore {
-  double score = 0.0;                            // of 100; 0 where nothing matches
-  std::array<double, kBleuOrders> precisions{};  // of 100, smoothed; 0 where nothing matches
+  double score = 0.0;                            // percent; 0 without matches
+  std::array<double, kBleuOrders> precisions{};  // percent, smoothed; 0 without matches
   double brevity_penalty = 1.0;
   BleuStatistics statistics;
 };
 
-// The score of a corpus from the sum of its statistics; 0 of no segments. Throws UserError for a smoothing
-// value that is negative or not finite. `options.tokens` is not looked at.
+// The score of a corpus from its summed statistics; 0 without segments. Throws UserError for a smoothing
+// value that is negative or not finite. `options.tokens` is ignored.
 BleuScore bleu_score(const BleuStatistics& statistics, const BleuOptions& options = {});
 
-// The score of hypotheses against the references of each. Throws UserError when their numbers differ, when a
-// hypothesis has no reference, and what bleu_score throws.
+// The score of hypotheses against their references. Throws UserError when the two counts differ or a
+// hypothesis has no reference, and as bleu_score does.
 BleuScore corpus_bleu(std::span<const std::string> hypotheses,
                       std::span<const std::vector<std::string>> references, const BleuOptions& options = {});
 
-// What sacrebleu prints beside such a score: "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0".
-// `references`: of every hypothesis, nullopt where their numbers differ.
+// The signature of such a score in sacrebleu: "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0".
+// `references` is the number per hypothesis; nullopt if it varies.
 std::string bleu_signature(const BleuOptions& options, std::optional<Index> references = 1);
 
 }  // namespace tandem::metrics

@@ -12,14 +12,13 @@ namespace {
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_point(char c) { return c == '.' || c == ','; }
 
-// ASCII's printable characters without letters and digits, but for ' , - . and with the space.
+// Printable ASCII characters, including the space, except letters, digits and ' , - .
 bool stands_alone(char c) {
   return (c >= ' ' && c <= '&') || (c >= '(' && c <= '+') || c == '/' || (c >= ':' && c <= '@') ||
          (c >= '[' && c <= '`') || (c >= '{' && c <= '~');
 }
 
-// The bytes of the white space that begins at `at`, 0 if none does: the characters that Python's str.split()
-// separates at.
+// Length in bytes of the white space at `at`; 0 if there is none. White space is as in Python's str.split().
 std::size_t white_space_at(std::string_view text, std::size_t at) {
   const auto byte = [&](std::size_t i) {
     return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0U;
@@ -62,7 +61,7 @@ std::string_view without_trailing_space(std::string_view text) {
   return text.substr(0, end);
 }
 
-// Every `from`, from left to right; what arises is not looked at again.
+// Replaces every `from`, from left to right; replacements are not searched again.
 std::string replaced(std::string_view text, std::string_view from, std::string_view to) {
   std::string result;
   for (std::size_t i = 0; i < text.size();) {
@@ -77,9 +76,9 @@ std::string replaced(std::string_view text, std::string_view from, std::string_v
   return result;
 }
 
-// Every pair of neighbouring bytes that `matches`, with spaces before, between and behind it. As with a
-// regular expression, a byte belongs to one pair only, the leftmost: of "a..b" with a pair (not a digit,
-// point) the second point is left alone. Bytes serve for characters since all that is looked for is ASCII.
+// Puts `before`, a space and `behind` around and between neighbouring bytes that `matches` accepts. As with a
+// regular expression, a byte belongs to its leftmost pair only: in "a..b", the pair (not a digit, point)
+// leaves the second point alone. Bytes suffice because all searched characters are ASCII.
 template <class Matches>
 std::string spaced(const std::string& text, std::string_view before, std::string_view behind,
                    Matches matches) {
@@ -98,7 +97,7 @@ std::string spaced(const std::string& text, std::string_view before, std::string
 
 std::string separated_13a(std::string_view segment) {
   std::string text = replaced(replaced(replaced(segment, "<skipped>", ""), "-\n", ""), "\n", " ");
-  // In this order, so that &amp;lt; is a "<" and &amp;quot; stays &quot;.
+  // This order turns &amp;lt; into "<" and &amp;quot; into &quot;.
   text = replaced(replaced(text, "&quot;", "\""), "&amp;", "&");
   text = replaced(replaced(text, "&lt;", "<"), "&gt;", ">");
   std::string apart = " ";

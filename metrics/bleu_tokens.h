@@ -1,4 +1,4 @@
-// The words that BLEU compares.
+// Tokenisation for BLEU.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,15 @@
 namespace tandem::metrics {
 
 enum class BleuTokens : std::uint8_t {
-  v13a,  // mteval-v13a's rules for western languages, as sacrebleu applies them: its default
-  none,  // separated by white space as they stand: for text that is tokenised already
+  v13a,  // mteval-v13a's rules for western languages, the default of sacrebleu
+  none,  // split at white space only, for text that is already tokenised
 };
 
-// "13a", "none": the names in a signature.
+// The name in a signature: "13a" or "none".
 std::string_view name_of(BleuTokens tokens);
 
-// The words of a segment of UTF-8 as sacrebleu 2.6.0 finds them (tokenizers/tokenizer_13a.py,
-// tokenizer_re.py): white space is Unicode's, digits are ASCII's, letter case stays. Bytes that are no UTF-8
-// are parts of words.
+// Splits a UTF-8 segment into words as sacrebleu 2.6.0 does (tokenizers/tokenizer_13a.py, tokenizer_re.py):
+// Unicode white space, ASCII digits, unchanged case. Invalid UTF-8 bytes are parts of words.
 std::vector<std::string> bleu_tokens(std::string_view segment, BleuTokens tokens);
 
 }  // namespace tandem::metrics

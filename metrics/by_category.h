@@ -23,13 +23,13 @@ struct CategoryBoxes {
   };
 
   std::int64_t category = 0;
-  std::vector<True> truth;   // by image; within an image as given
-  std::vector<Found> found;  // as given
+  std::vector<True> truth;   // by image, then in the given order
+  std::vector<Found> found;  // in the given order
 };
 
-// Groups every category, by id. The result points into the spans. Throws UserError, which names `metric` and
-// the box, for repeated images, categories or annotations, boxes of unlisted images or categories,
-// coordinates or areas that are not finite, negative sizes or areas, and NaN scores.
+// Groups the boxes by category, in the order of ids. The result points into the spans. Throws UserError with
+// `metric` and the box for repeated images, categories or annotations, boxes of unlisted images or
+// categories, coordinates or areas that are not finite, negative sizes or areas, and NaN scores.
 std::vector<CategoryBoxes> by_category(std::string_view metric, const GroundTruth& truth,
                                        std::span<const Detection> detections);
 

@@ -12,17 +12,17 @@ namespace tandem::metrics {
 
 namespace {
 
-constexpr double kNoFigure = -1.0;  // of what cannot be measured
+constexpr double kNoFigure = -1.0;  // value of an undefined figure
 
 struct PrecisionFigure {
   std::size_t area;
-  std::optional<std::size_t> threshold;  // the mean over all without
+  std::optional<std::size_t> threshold;  // absent: the mean over all
 };
 constexpr std::array<PrecisionFigure, 6> kPrecisionFigures = {
     {{0, {}}, {0, 0}, {0, 5}, {1, {}}, {2, {}}, {3, {}}}};
 
 struct RecallFigure {
-  std::size_t area, most;  // detections of an image
+  std::size_t area, most;  // detections per image
 };
 constexpr std::array<RecallFigure, 6> kRecallFigures = {
     {{0, 1}, {0, 10}, {0, 100}, {1, 100}, {2, 100}, {3, 100}}};
@@ -34,10 +34,10 @@ double mean_of(const std::array<double, kCount>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / double{kCount};
 }
 
-// The precisions at every detection that is right, by falling score: for each threshold a list.
+// Precisions at every right detection, by falling score; one list per threshold.
 std::array<std::vector<double>, kCocoThresholds.size()> precisions_of_hits(const CocoMatches& matches,
                                                                            std::size_t area) {
-  constexpr double kSpacing = 0x1p-52;  // pycocotools': a single hit has the precision 1 − 2⁻⁵²
+  constexpr double kSpacing = 0x1p-52;  // as in pycocotools: a single hit has the precision 1 − 2⁻⁵²
   std::array<std::vector<double>, kCocoThresholds.size()> hits;
   std::array<std::int64_t, kCocoThresholds.size()> wrong{};
   std::int64_t always_wrong = 0;
@@ -57,8 +57,8 @@ std::array<std::vector<double>, kCocoThresholds.size()> precisions_of_hits(const
   return hits;
 }
 
-// The precision envelope of `hits` at every recall. Between two hits neither recall nor envelope rises, so
-// that hits are all that matters.
+// The precision envelope of `hits` at every recall. Hits suffice: between two hits neither recall nor
+// envelope rises.
 Precisions sampled(std::vector<double> hits, std::int64_t objects) {
   for (std::size_t i = hits.size(); i-- > 1;) hits[i - 1] = std::max(hits[i - 1], hits[i]);
   Precisions result{};
@@ -119,10 +119,10 @@ double mean_over_categories(const std::vector<CocoCategory>& categories, std::si
 std::vector<std::string> warnings_of(std::span<const TrueBox> boxes) {
   for (const TrueBox& object : boxes)
     if (object.id == 0 && !object.crowd)
-      return {fmt::format(
-          "annotation 0 (image {}) can only be missed: what finds it counts as wrong, as pycocotools has it; "
-          "number annotations from 1",
-          object.image)};
+      return {
+          fmt::format("annotation 0 (image {}) cannot be found: a detection that matches it counts as wrong, "
+                      "as in pycocotools; number annotations from 1",
+                      object.image)};
   return {};
 }
 

@@ -1,5 +1,5 @@
-// Average precision and recall as COCO reports them (Lin et al., "Microsoft COCO: common objects in context",
-// ECCV 2014): the figures of pycocotools 2.0.11 for boxes, equal to rounding.
+// Average precision and recall of COCO (Lin et al., "Microsoft COCO: common objects in context", ECCV 2014):
+// equal to pycocotools 2.0.11 for boxes, up to rounding.
 #pragma once
 
 #include <array>
@@ -13,36 +13,36 @@
 
 namespace tandem::metrics {
 
-// In the order of pycocotools. AP without more is the mean over IoU thresholds 0.5, 0.55 … 0.95; small is up
-// to 32² pixels, large from 96² on. AR is the mean over the same thresholds of the recall of the surest 1, 10
-// or 100 boxes of each image and category.
+// Names in the order of pycocotools. Plain AP is the mean over IoU thresholds 0.5, 0.55 … 0.95. Small objects
+// have up to 32² pixels, large ones at least 96². AR is the mean recall over the same thresholds, for the 1,
+// 10 or 100 highest-scoring boxes of each image and category.
 inline constexpr std::array<std::string_view, 12> kCocoFigures = {
     "AP",  "AP50", "AP75",  "AP_small", "AP_medium", "AP_large",
     "AR1", "AR10", "AR100", "AR_small", "AR_medium", "AR_large"};
-using CocoFigures = std::array<double, kCocoFigures.size()>;  // 0…1; −1 where there is no object to find
+using CocoFigures = std::array<double, kCocoFigures.size()>;  // 0…1; −1 without objects
 
 inline constexpr std::size_t kCocoRecalls = 101;  // 0, 0.01 … 1
 
 struct CocoCategory {
   std::int64_t id = 0;
   CocoFigures figures = {};
-  // Where asked for and there are objects: [10 thresholds, 101 recalls], the greatest precision at that
-  // recall or more, 0 where it is never reached; objects of all sizes.
+  // Precision [10 thresholds, 101 recalls] for objects of all sizes: the greatest at that recall or more, 0
+  // if it is never reached. Empty unless requested and there are objects.
   std::vector<double> precisions;
 };
 
 struct CocoResult {
   CocoFigures figures = {};              // means over the categories that have a figure
   std::vector<CocoCategory> categories;  // by id
-  std::vector<std::string> warnings;     // of what the figures do not show
+  std::vector<std::string> warnings;     // about problems of the annotations
 };
 
 struct CocoOptions {
   bool curves = false;  // CocoCategory::precisions
 };
 
-// `difficult` is not looked at. Categories are spread over the OpenMP team; the bits do not depend on it.
-// Without detections a figure is 0, or −1. Throws UserError as by_category does.
+// Ignores `difficult`. OpenMP threads share the categories; their number does not change any bit. Without
+// detections a figure is 0, or −1 without objects. Throws UserError as by_category does.
 CocoResult evaluate_coco(const GroundTruth& truth, std::span<const Detection> detections,
                          const CocoOptions& options = {});
 

@@ -17,12 +17,12 @@ bool counts_in(const TrueBox& object, const AreaRange& range) {
   return !object.crowd && range.has(object.area);
 }
 
-// The objects of one image, and which of them are taken.
+// The objects of one image, and the thresholds at which each is matched.
 class ImageObjects {
  public:
   explicit ImageObjects(Truths truth) : truth_(truth), taken_(truth.size()) {}
 
-  // The next detection takes its objects.
+  // Matches the next detection.
   std::array<Outcome, kCocoAreas.size()> match(const PixelBox& box) {
     find_candidates(box);
     std::array<Outcome, kCocoAreas.size()> outcomes;
@@ -39,7 +39,7 @@ class ImageObjects {
     double overlap;
   };
 
-  // Objects that are taken at the lowest threshold, if at any.
+  // Collects the objects whose overlap reaches the lowest threshold.
   void find_candidates(const PixelBox& box) {
     candidates_.clear();
     for (std::size_t i = 0; i < truth_.size(); ++i) {
@@ -50,7 +50,7 @@ class ImageObjects {
     }
   }
 
-  // The object to take among those that count in area range `a`, or among the others.
+  // The best free object among those that count in area range `a`, or among the ignored ones.
   std::optional<std::size_t> best(std::size_t a, std::size_t threshold, bool counting) const {
     std::optional<std::size_t> result;
     double least = kCocoThresholds[threshold];
@@ -65,7 +65,7 @@ class ImageObjects {
     return result;
   }
 
-  // `unmatched`: where the detection is wrong if it takes nothing.
+  // `unmatched`: thresholds at which a detection without a match is wrong.
   Outcome match_in(std::size_t a, ThresholdSet unmatched) {
     Outcome outcome;
     for (std::size_t t = 0; t < kCocoThresholds.size(); ++t) {
@@ -73,8 +73,8 @@ class ImageObjects {
       const std::optional<std::size_t> counting = best(a, t, true);
       const std::optional<std::size_t> object = counting ? counting : best(a, t, false);
       if (object) taken_[*object][a] |= bit;
-      const bool is_nobody = !object || (counting && truth_[*object].object->id == 0);
-      if (is_nobody)
+      const bool missed = !object || (counting && truth_[*object].object->id == 0);
+      if (missed)
         outcome.wrong |= bit & unmatched;
       else if (counting)
         outcome.right |= bit;
@@ -84,10 +84,10 @@ class ImageObjects {
 
   Truths truth_;
   std::vector<std::array<ThresholdSet, kCocoAreas.size()>> taken_;
-  std::vector<Candidate> candidates_;  // of the detection at hand
+  std::vector<Candidate> candidates_;  // of the current detection
 };
 
-// Calls `visit` with the objects and the detections of every image that has detections; `found` is by image.
+// Visits the objects and detections of every image with detections. `found` is sorted by image.
 template <class Visit>
 void for_each_image(Truths truth, std::span<const CategoryBoxes::Found> found, const Visit& visit) {
   std::size_t object = 0;

@@ -64,16 +64,16 @@ std::int64_t ConfusionMatrix::right() const {
 std::vector<Overlap> overlaps_of(const ConfusionMatrix& confusion) {
   std::vector<Overlap> overlaps(static_cast<std::size_t>(confusion.classes));
   for (Index c = 0; c < confusion.classes; ++c) {
-    std::int64_t truth = 0, taken = 0;
+    std::int64_t truth = 0, predicted = 0;
     for (Index other = 0; other < confusion.classes; ++other) {
       truth += confusion.at(c, other);
-      taken += confusion.at(other, c);
+      predicted += confusion.at(other, c);
     }
     const std::int64_t right = confusion.at(c, c);
-    if (truth + taken == 0) continue;
+    if (truth + predicted == 0) continue;
     overlaps[static_cast<std::size_t>(c)] = {
-        .iou = static_cast<double>(right) / static_cast<double>(truth + taken - right),
-        .dice = 2.0 * static_cast<double>(right) / static_cast<double>(truth + taken)};
+        .iou = static_cast<double>(right) / static_cast<double>(truth + predicted - right),
+        .dice = 2.0 * static_cast<double>(right) / static_cast<double>(truth + predicted)};
   }
   return overlaps;
 }

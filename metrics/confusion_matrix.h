@@ -1,4 +1,4 @@
-// Confusion matrix: counts of true against predicted classes, and the overlap of each class that follows.
+// Confusion matrix: counts of true against predicted classes, and the overlap of each class.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace tandem::metrics {
 
 // Counts of true class (row) against predicted class (column).
 struct ConfusionMatrix {
-  ConfusionMatrix() = default;  // of no classes
+  ConfusionMatrix() = default;  // no classes
   // Throws UserError when there are too many classes.
   explicit ConfusionMatrix(Index classes);
 
@@ -21,23 +21,23 @@ struct ConfusionMatrix {
     return counts[static_cast<std::size_t>(truth * classes + predicted)];
   }
 
-  // Comma-separated values with a header of class names (numbers where there are none).
+  // Comma-separated values with a header of class names (indices without names).
   std::string csv(const std::vector<std::string>& class_names) const;
   std::vector<std::vector<std::int64_t>> rows() const;
-  std::int64_t right() const;  // Σ of the diagonal
+  std::int64_t right() const;  // sum of the diagonal
 
   Index classes = 0;
   std::vector<std::int64_t> counts{};  // [classes, classes]
 };
 
-// Overlap of the true and the predicted samples (pixels) of a class, from its true and false positives and
-// its false negatives; absent where there are none of the three: the class is neither there nor predicted.
+// Overlap of the true and the predicted samples (pixels) of a class, from its true positives, false positives
+// and false negatives. Absent for a class that is neither true nor predicted for any sample.
 struct Overlap {
   std::optional<double> iou;   // TP/(TP + FP + FN), the Jaccard index
   std::optional<double> dice;  // 2·TP/(2·TP + FP + FN)
 };
 std::vector<Overlap> overlaps_of(const ConfusionMatrix& confusion);
-// The mean over the classes that are present, 0 where none is.
+// The mean over the classes with an overlap; 0 if there are none.
 double mean_iou(const std::vector<Overlap>& overlaps);
 double mean_dice(const std::vector<Overlap>& overlaps);
 

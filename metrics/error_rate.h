@@ -43,7 +43,7 @@ class ErrorRate {
   // (S + D + I)/symbols of the references, both summed; above 1 with many insertions. Infinite for errors
   // with empty references, NaN without both.
   double rate() const;
-  // The share of sequences with an error; NaN without sequences. For words as phonemes: the word error rate.
+  // The share of sequences with an error; NaN without sequences. The word error rate for words as phonemes.
   double sequence_error_rate() const;
 
   const Edits& sum() const { return sum_; }

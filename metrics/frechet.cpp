@@ -20,11 +20,11 @@ Eigen::Map<const Vector> vector_of(const std::vector<double>& values) {
 
 Eigen::Map<const Matrix> square_of(const std::vector<double>& values, Eigen::Index side) {
   ensure(static_cast<Eigen::Index>(values.size()) == side * side, "frechet_distance",
-         "a covariance of {} values belongs to a mean of {}", values.size(), side);
+         "the covariance has {} values, the mean has {}", values.size(), side);
   return {values.data(), side, side};
 }
 
-// Of the eigenvalues of a covariance, which are not negative but for rounding.
+// Square roots of a covariance's eigenvalues, which are negative only by rounding.
 std::vector<double> roots_of(const Vector& eigenvalues) {
   std::vector<double> roots;
   for (const double value : eigenvalues) roots.push_back(std::sqrt(std::max(value, 0.0)));
@@ -46,7 +46,7 @@ bool all_finite(const std::vector<double>& values) {
 void FeatureMoments::add(std::span<const float> rows, Index features) {
   const auto values_given = static_cast<Index>(rows.size());
   require(features > 0 && values_given % features == 0 && (count_ == 0 || features == features_), "features",
-          "{} values in rows of {} features do not continue rows of {}", values_given, features,
+          "{} values in rows of {} features do not match rows of {}", values_given, features,
           count_ == 0 ? features : features_);
   if (rows.empty()) return;
   using Rows = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
@@ -59,11 +59,11 @@ void FeatureMoments::add(std::span<const float> rows, Index features) {
     sum_.assign(size, 0.0);
     products_.assign(size * size, 0.0);
   }
-  const Matrix beyond = values.rowwise() - vector_of(origin_).transpose();
-  Eigen::Map<Vector>(sum_.data(), features_) += beyond.colwise().sum().transpose();
+  const Matrix centred = values.rowwise() - vector_of(origin_).transpose();
+  Eigen::Map<Vector>(sum_.data(), features_) += centred.colwise().sum().transpose();
   Eigen::Map<Matrix>(products_.data(), features_, features_)
       .selfadjointView<Eigen::Lower>()
-      .rankUpdate(beyond.transpose());
+      .rankUpdate(centred.transpose());
   count_ += values.rows();
 }
 
@@ -85,7 +85,7 @@ std::vector<double> FeatureMoments::covariance() const {
 
 double frechet_distance(const std::vector<double>& mean1, const std::vector<double>& covariance1,
                         const std::vector<double>& mean2, const std::vector<double>& covariance2) {
-  ensure(mean1.size() == mean2.size(), "frechet_distance", "means of {} and {} features", mean1.size(),
+  ensure(mean1.size() == mean2.size(), "frechet_distance", "the means have {} and {} features", mean1.size(),
          mean2.size());
   const auto features = static_cast<Eigen::Index>(mean1.size());
   const auto first = square_of(covariance1, features), second = square_of(covariance2, features);
@@ -93,8 +93,8 @@ double frechet_distance(const std::vector<double>& mean1, const std::vector<doub
     if (!all_finite(*values)) return std::numeric_limits<double>::quiet_NaN();
   double distance = 0.0;
   for (Eigen::Index i = 0; i < features; ++i) {
-    const double apart = mean1[static_cast<std::size_t>(i)] - mean2[static_cast<std::size_t>(i)];
-    distance += apart * apart + first(i, i) + second(i, i);
+    const double difference = mean1[static_cast<std::size_t>(i)] - mean2[static_cast<std::size_t>(i)];
+    distance += difference * difference + first(i, i) + second(i, i);
   }
   const Matrix root = root_of(first);
   const Matrix product = root * second * root;
@@ -105,7 +105,8 @@ double frechet_distance(const std::vector<double>& mean1, const std::vector<doub
 }
 
 double frechet_distance(const FeatureMoments& a, const FeatureMoments& b) {
-  ensure(a.count() > 0 && b.count() > 0, "frechet_distance", "of {} and {} samples", a.count(), b.count());
+  ensure(a.count() > 0 && b.count() > 0, "frechet_distance",
+         "the sets have {} and {} samples, each needs one", a.count(), b.count());
   return frechet_distance(a.mean(), a.covariance(), b.mean(), b.covariance());
 }
 

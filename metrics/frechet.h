@@ -1,5 +1,5 @@
-// The Fréchet distance between two sets of features, each taken for a normal distribution (Dowson and Landau
-// 1982; Heusel et al. 2017 apply it to Inception's features and call it FID). Everything is FP64.
+// Fréchet distance between two sets of features, each modelled as a normal distribution (Dowson and Landau
+// 1982; Heusel et al. 2017 apply it to Inception's features and call it FID). All arithmetic is FP64.
 #pragma once
 
 #include <span>
@@ -9,22 +9,21 @@
 
 namespace tandem::metrics {
 
-// Mean and covariance of rows that come in portions.
+// Mean and covariance of rows, accumulated over batches.
 class FeatureMoments {
  public:
-  // `rows` [N,features], row by row. Throws UserError unless every portion has the features of the first.
+  // `rows` is [N,features], row by row. Throws UserError unless all batches have equal `features`.
   void add(std::span<const float> rows, Index features);
 
   Index count() const { return count_; }
   Index features() const { return features_; }
   std::vector<double> mean() const;        // [F]
-  std::vector<double> covariance() const;  // [F,F], of the sample: divided by count - 1, at least 1
+  std::vector<double> covariance() const;  // [F,F], divided by max(count - 1, 1)
 
  private:
   Index count_ = 0, features_ = 0;
-  // Of what rows exceed `origin_` by: their sum, and that of their outer products, of which the lower
-  // triangle counts. An origin amidst the rows keeps the covariance from being a small difference of large
-  // numbers.
+  // Sums of the rows minus `origin_`, and of the outer products of these differences (lower triangle only).
+  // An origin close to the rows avoids cancellation in the covariance.
   std::vector<double> origin_, sum_, products_;
 };
 

@@ -5,12 +5,11 @@
 
 namespace tandem::metrics {
 
-// What two boxes share over what they cover together; 0 unless they share an area. To the last bit the value
-// of the formula w·h/(area + area − w·h): products and sums are not contracted, since one ulp decides at
-// thresholds.
+// Intersection over union; 0 for boxes without a common area. The result is w·h/(area + area − w·h) bit for
+// bit: products and sums are not contracted, because one ulp decides at thresholds.
 double intersection_over_union(const PixelBox& a, const PixelBox& b);
 
-// What they share over the area of the first: how far a detection lies in a crowd.
+// Intersection over the area of the first box: the share of a detection that lies in a crowd.
 double intersection_over_first(const PixelBox& a, const PixelBox& b);
 
 }  // namespace tandem::metrics

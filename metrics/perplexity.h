@@ -5,8 +5,9 @@
 
 namespace tandem::metrics {
 
-// Takes sums, not means: the perplexity of a corpus does not depend on its batches, unlike a mean of batch
-// perplexities. Every target counts once, including end marks and unknown words. All arithmetic is in double.
+// Inputs are sums, not means: the perplexity of a corpus does not depend on its batches, unlike a mean of
+// batch perplexities. Every target counts once, including end marks and unknown words. All arithmetic is in
+// double.
 class Perplexity {
  public:
   // `nll`: Σ -ln p over `targets` targets of a batch, in nats. Throws UserError for a negative number of
@@ -22,8 +23,8 @@ class Perplexity {
   double mean() const { return nll_ / static_cast<double>(targets_); }
   // exp(Σ nll/Σ targets); infinite above the range of double, NaN without targets.
   double value() const { return value_per(targets_); }
-  // exp(Σ nll/units): for a subword model with the number of words, comparable with the perplexity of a word
-  // model. NaN for 0 units. Throws UserError for a negative number.
+  // exp(Σ nll/units). With the number of words as units, a subword model is comparable with a word model. NaN
+  // for 0 units. Throws UserError for a negative number.
   double value_per(std::int64_t units) const;
   // Σ nll/(ln 2 · characters); NaN for 0 characters. Throws UserError for a negative number.
   double bits_per_character(std::int64_t characters) const;

@@ -11,13 +11,13 @@ namespace tandem::metrics {
 namespace {
 
 constexpr double kVocOverlap = 0.5;
-// As MATLAB makes 0:0.1:1, from both ends: 3·0.1, but 1 − 4·0.1.
+// MATLAB's 0:0.1:1, computed from both ends: 3·0.1, but 1 − 4·0.1.
 constexpr std::array<double, 11> kVocRecalls = {0.0, 0.1, 0.2, 0.30000000000000004, 0.4, 0.5, 0.6, 0.7,
                                                 0.8, 0.9, 1.0};
 
 using ObjectPlace = std::vector<CategoryBoxes::True>::const_iterator;
 
-// The object of the image of `found` that it overlaps enough and most; `truth.end()` of none.
+// The object in the image of `found` with the greatest sufficient overlap; `truth.end()` if there is none.
 ObjectPlace overlapped(const std::vector<CategoryBoxes::True>& truth, const CategoryBoxes::Found& found) {
   ObjectPlace result = truth.end();
   double most = 0.0;
@@ -34,7 +34,7 @@ ObjectPlace overlapped(const std::vector<CategoryBoxes::True>& truth, const Cate
   return most >= kVocOverlap ? result : truth.end();
 }
 
-// A point for every detection; the precision is 0 until one is right or wrong.
+// A point for every detection; the precision is 0 before the first right one.
 std::vector<VocPoint> curve_of(const CategoryBoxes& boxes, std::int64_t objects) {
   std::vector<CategoryBoxes::Found> found = boxes.found;
   std::stable_sort(found.begin(), found.end(),
@@ -71,7 +71,7 @@ double eleven_point(const std::vector<VocPoint>& curve) {
 }
 
 double area_below(const std::vector<VocPoint>& curve) {
-  double sum = 0.0, greatest = 0.0;  // of the points from here on
+  double sum = 0.0, greatest = 0.0;  // greatest: of points i and later
   for (std::size_t i = curve.size(); i-- > 0;) {
     greatest = std::max(greatest, curve[i].precision);
     sum += (curve[i].recall - (i > 0 ? curve[i - 1].recall : 0.0)) * greatest;

@@ -1,5 +1,5 @@
-// Average precision as PASCAL VOC reports it (Everingham et al., "The PASCAL visual object classes
-// challenge", IJCV 2010): the figures of its development kit's VOCevaldet, at an overlap of at least 0.5.
+// Average precision of PASCAL VOC (Everingham et al., "The PASCAL visual object classes challenge", IJCV
+// 2010): equal to VOCevaldet of its development kit, at an IoU of at least 0.5.
 #pragma once
 
 #include <cstdint>
@@ -10,26 +10,26 @@
 
 namespace tandem::metrics {
 
-// 0…1.
+// Average precisions, 0…1.
 struct VocFigures {
   double eleven_point = 0.0;  // VOC 2007: mean of the greatest precisions at recalls of at least 0, 0.1 … 1
-  double area = 0.0;          // from 2010 on: area below the curve, made to fall
+  double area = 0.0;          // VOC 2010 and later: area below the precision envelope
 };
 
-// What the surest detections have found, down to one of them.
+// A point of the precision-recall curve: all detections with at least this score.
 struct VocPoint {
   double score, recall, precision;
 };
 
 struct VocClass {
   std::int64_t id = 0;
-  std::int64_t objects = 0;           // to be found: those that are not difficult
-  std::optional<VocFigures> figures;  // nothing without objects
-  std::vector<VocPoint> curve;        // where asked for and there are objects
+  std::int64_t objects = 0;           // number, without difficult ones
+  std::optional<VocFigures> figures;  // absent without objects
+  std::vector<VocPoint> curve;        // if requested and there are objects
 };
 
 struct VocResult {
-  std::optional<VocFigures> mean;  // over the classes that have figures; nothing without one
+  std::optional<VocFigures> mean;  // over the classes that have figures; absent without one
   std::vector<VocClass> classes;   // by id
 };
 
@@ -37,9 +37,9 @@ struct VocOptions {
   bool curves = false;  // VocClass::curve
 };
 
-// A detection is of the object of its class and image that it overlaps most, of equal ones the first; right
-// the first time, wrong afterwards, and neither where the object is difficult. Equal scores keep their order.
-// `crowd` and `area` of an object are not looked at. Throws UserError as by_category does.
+// Each detection is matched to the object of its class and image with the greatest overlap, on ties the
+// first. The first match of an object is right, later ones are wrong; matches of difficult objects do not
+// count. Equal scores keep their order. `crowd` and `area` are ignored. Throws UserError as by_category does.
 VocResult evaluate_voc(const GroundTruth& truth, std::span<const Detection> detections,
                        const VocOptions& options = {});
 

@@ -196,7 +196,7 @@ TEST_CASE("BLEU of nothing, and what cannot be scored", "[bleu]") {
   using Catch::Matchers::Contains;
   CHECK_THROWS_AS(bleu_statistics("a", {}), UserError);
   CHECK_THROWS_WITH(corpus_bleu(Texts{"a", "b"}, std::vector<Texts>{{"a"}}),
-                    "[bleu] every hypothesis has references, got 2 hypotheses and references of 1");
+                    "[bleu] every hypothesis needs references, got 2 hypotheses and references for 1");
   for (const double value : {-0.1, std::numeric_limits<double>::quiet_NaN(), HUGE_VAL}) {
     const BleuOptions options{.smoothing = BleuSmoothing::floor, .smoothing_value = value};
     CHECK_THROWS_WITH(bleu_score({}, options), Contains("a finite number of at least 0"));
