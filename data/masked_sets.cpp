@@ -5,8 +5,8 @@
 namespace tandem::datasets {
 
 LabelledRegistry& masked_sets() {
-  static LabelledRegistry family({.what = "data set", .help = "the data set"}, {masks_entry});
-  return family;
+  static LabelledRegistry registry({.what = "data set", .help = "the data set"}, {masks_entry});
+  return registry;
 }
 
 const options::Schema& MaskedSetOptions::schema() {

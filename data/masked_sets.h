@@ -17,7 +17,7 @@ struct MaskedSetOptions {
   static const options::Schema& schema();
 };
 
-// As open_dataset (data/registry.h).
+// Opens a set as open_dataset (data/registry.h) does.
 Splits open_masked_set(const MaskedSetOptions& options, const SampleReport& report = {});
 //   open_masked_set("masks", {.path = "cells"}, {{"values", std::vector<Index>{0, 255}}});
 Splits open_masked_set(std::string_view name, const SetOptions& common = {}, const options::Given& own = {},

@@ -12,11 +12,11 @@
 namespace tandem::datasets {
 
 LabelledRegistry& labelled_sets() {
-  static LabelledRegistry family(
+  static LabelledRegistry registry(
       {.what = "data set", .help = "the data set"},
       {fashion_mnist_entry, digits_entry, cifar_entry(CifarKind::cifar10), cifar_entry(CifarKind::cifar100),
        idx_entry, image_folder_entry, npy_entry, synthetic_entry});
-  return family;
+  return registry;
 }
 
 const options::Schema& LabelledSetOptions::schema() {

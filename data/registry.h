@@ -1,4 +1,4 @@
-// Sets of labelled samples by name, split for training and testing.
+// Registry of data sets of labelled samples, split for training and testing.
 #pragma once
 
 #include <span>
@@ -9,27 +9,27 @@
 
 namespace tandem::datasets {
 
-// In the order documents list them. One must be named.
+// In the order of the documentation. There is no default.
 LabelledRegistry& labelled_sets();
 
-// What a configuration says about such a set.
+// Configuration of such a set.
 struct LabelledSetOptions {
   options::Choice<labelled_sets> set;
   SetOptions common;
   static const options::Schema& schema();
 };
 
-// Throws UserError: missing files (with the package or archive that has them), and whatever is wrong with the
-// files; `report` is told of samples that are skipped where the set is told to.
+// Throws UserError for missing files, with their package or archive, and for invalid files. `report` receives
+// the samples that a set skips, if it is configured to skip.
 Splits open_dataset(const LabelledSetOptions& options, const SampleReport& report = {});
-// By name; throws UserError also for an unknown one (with the nearest) and for keys it does not have.
+// Opens a set by name. Throws UserError also for an unknown name (with the nearest) and for unknown keys.
 //   open_dataset("idx", {.path = "digits", .train_size = 1000}, {{"layout", "nchw"}});
 Splits open_dataset(std::string_view name, const SetOptions& common = {}, const options::Given& own = {},
                     const SampleReport& report = {});
 
-// The pipelines for a list of augmentations. Images of varying size are first brought to image_size (shorter
-// side, then the centre), unless the list has a resize or random_resized_crop; the latter's size is
-// image_size unless given. Evaluation uses `evaluation_transforms` of the list.
+// Pipelines for a list of augmentations. Images of varying size are first resized to image_size (shorter
+// side, then centre crop), unless the list has a resize or random_resized_crop; the latter's size is
+// image_size by default. Evaluation uses `evaluation_transforms` of the list.
 Pipeline training_pipeline(const Splits& splits, std::span<const TransformSpec> augment);
 Pipeline evaluation_pipeline(const Splits& splits, std::span<const TransformSpec> augment);
 

@@ -19,8 +19,8 @@
 namespace tandem::datasets {
 
 BoxSetRegistry& box_sets() {
-  static BoxSetRegistry family({.what = "data set", .help = "the data set"}, {voc_entry, coco_entry});
-  return family;
+  static BoxSetRegistry registry({.what = "data set", .help = "the data set"}, {voc_entry, coco_entry});
+  return registry;
 }
 
 const options::Schema& BoxSetOptions::schema() {
@@ -29,9 +29,9 @@ const options::Schema& BoxSetOptions::schema() {
           .choice(&BoxSetOptions::set)
           .include(&BoxSetOptions::common)
           .key("missing", &BoxSetOptions::missing,
-               "images without a file: error, or skip, which leaves them out and counts them")
+               "images without a file: error stops, skip leaves them out and counts them")
           .key("difficult", &BoxSetOptions::difficult,
-               "objects that VOC calls difficult, in training: keep or drop; evaluations have all of them")
+               "VOC's difficult objects in training: keep or drop; evaluations keep all of them")
           .options_of(&BoxSetOptions::set)
           .short_key("name");
   return schema;
@@ -39,7 +39,7 @@ const options::Schema& BoxSetOptions::schema() {
 
 namespace {
 
-// The images at `places`, which ascend, with what else belongs to the corpus.
+// A corpus of the images at the ascending indices `places`, with copies of the other fields.
 BoxCorpus chosen(BoxCorpus& from, const std::vector<std::uint32_t>& places) {
   BoxCorpus corpus{
       .where = from.where, .classes = from.classes, .images = {}, .tallies = {}, .maker = from.maker};
@@ -49,7 +49,7 @@ BoxCorpus chosen(BoxCorpus& from, const std::vector<std::uint32_t>& places) {
 
 Index images_in(const BoxCorpus& corpus) { return static_cast<Index>(corpus.images.size()); }
 
-// As data/labelled_set.cpp does it for samples.
+// Keeps `count` random images, as data/labelled_set.cpp does for samples.
 void limit(BoxCorpus& corpus, Index count, std::uint64_t seed) {
   if (count == 0 || count >= images_in(corpus)) return;
   std::vector<std::uint32_t> kept = permutation(images_in(corpus), seed, 1);
@@ -58,7 +58,7 @@ void limit(BoxCorpus& corpus, Index count, std::uint64_t seed) {
   corpus.images = chosen(corpus, kept).images;
 }
 
-// Both in the order that they had.
+// Splits the images at random into `first` ones and the rest; both keep their order.
 std::pair<BoxCorpus, BoxCorpus> parted(BoxCorpus& corpus, Index first, std::uint64_t seed,
                                        std::uint32_t draw) {
   std::vector<std::uint32_t> order = permutation(images_in(corpus), seed, draw);
@@ -92,9 +92,10 @@ void note_shared(const BoxCorpus& train, const BoxCorpus& other, std::string_vie
   for (const BoxImage& image : other.images)
     if (files.contains(image.file) && shared.count++ == 0) shared.first = image.file;
   if (shared.count > 0)
-    notes.push_back(fmt::format(
-        "{}: {} of its images are trained on, too, which makes its figures too good; the first: {}", name,
-        shared.count, shared.first));
+    notes.push_back(
+        fmt::format("{}: {} of its images are also in the training split, which makes its metrics too good; "
+                    "the first: {}",
+                    name, shared.count, shared.first));
 }
 
 void note_split(const BoxCorpus& corpus, std::string_view name, std::vector<std::string>& notes) {
@@ -106,7 +107,7 @@ void note_split(const BoxCorpus& corpus, std::string_view name, std::vector<std:
 
 void hold_out_test(BoxSplits& splits, double fraction, std::uint64_t seed) {
   const Index count = images_in(splits.train);
-  require(count >= 2, splits.train.where, "has one image; another one is needed to test on");
+  require(count >= 2, splits.train.where, "has fewer than two images; the test split needs one of them");
   const auto share = std::llround(fraction * static_cast<double>(count));
   auto [held_out, rest] = parted(splits.train, std::clamp<Index>(share, 1, count - 1), seed, 3);
   splits.test = std::move(held_out);
@@ -120,7 +121,7 @@ BoxSplits open_box_set(const BoxSetOptions& options) {
   check_images(splits.train, options.missing);
   check_images(splits.test, options.missing);
   if (splits.validation) check_images(*splits.validation, options.missing);
-  // Before samples are drawn: of all boxes that the files have.
+  // Label checks see all boxes of the files, so they run before the sizes apply.
   const std::vector<std::string> warnings = label_warnings(splits.train);
   apply_box_sizes(options.common, splits);
   drop_for_training(splits.train, options.difficult == Difficult::drop);

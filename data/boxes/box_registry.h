@@ -1,5 +1,5 @@
-// Sets of images with boxes by name: "voc" (data/boxes/voc.h), "coco" (data/boxes/coco.h), and those that
-// were added.
+// Registry of detection data sets: "voc" (data/boxes/voc.h), "coco" (data/boxes/coco.h), and those of
+// extensions.
 #pragma once
 
 #include <optional>
@@ -14,47 +14,46 @@
 namespace tandem::datasets {
 
 struct BoxSplits {
-  BoxCorpus train, test;  // of the same classes
+  BoxCorpus train, test;  // with the same classes
   std::optional<BoxCorpus> validation;
-  std::vector<std::string> notes;  // what a user should be told, once
+  std::vector<std::string> notes;  // messages for the user, each shown once
 };
 
-// Takes a share of the training images, one at least, for testing: of files without a test split. Throws
-// UserError where there is one image only.
+// Moves a share of the training images, at least one, to the test split, for files without a test split.
+// Throws UserError for fewer than two images.
 void hold_out_test(BoxSplits& splits, double fraction, std::uint64_t seed);
 
-// Reads the splits that the files have, with all of their boxes. Images need not be there.
+// Entries read the splits of the files, with all boxes. Image files may be missing.
 using BoxSetRegistry = options::Registry<BoxSplits(const SetOptions&)>;
-// In the order documents list them. One must be named.
+// In the order of the documentation. There is no default.
 BoxSetRegistry& box_sets();
 
 enum class Difficult : std::uint8_t { keep, drop };
 
-// What a configuration says about such a set.
+// Configuration of such a set.
 struct BoxSetOptions {
   options::Choice<box_sets> set;
   SetOptions common;
   MissingImages missing = MissingImages::error;
-  Difficult difficult = Difficult::keep;  // in training; evaluations have all of them
+  Difficult difficult = Difficult::keep;  // in training; evaluations keep all of them
   static const options::Schema& schema();
 };
 
-// Reads the files, looks for the images, applies the sizes, and takes out of the training split what is not
-// learnt from: crowds, and difficult objects where options say so. Evaluated splits keep both. Boxes of zero
-// area and boxes outside of their image are left out of all splits. Notes are the summaries, what was left
-// out or changed, what looks wrong with the labels (data/boxes/label_check.h), and images that are trained on
-// and evaluated.
+// Reads the files, checks the images and applies the sizes. The training split drops crowds and, if so
+// configured, difficult objects; evaluated splits keep both. All splits drop boxes of zero area and boxes
+// outside of their image. Notes list the summaries, dropped and changed boxes, suspicious labels
+// (data/boxes/label_check.h), and images that are both trained on and evaluated.
 //
-// Throws UserError: missing files, whatever is wrong with the files, and when there is nothing to learn.
+// Throws UserError for missing or invalid files, and for a training split without boxes.
 BoxSplits open_box_set(const BoxSetOptions& options);
-// Classes of the published set of that form and the most objects of one of its images, for those who have not
-// got its files: COCO's 2017, VOC's 2007 and 2012. Absent for sets that are made here.
+// Number of classes and largest number of objects of an image in the published set of a format, for use
+// without its files: COCO 2017, VOC 2007 and 2012. Absent for other sets.
 struct PublishedBoxes {
   Index classes, most_objects;
 };
 std::optional<PublishedBoxes> published_boxes(const BoxSetOptions& options);
 
-// By name; throws UserError also for an unknown one and for keys it does not have.
+// Opens a set by name. Throws UserError also for an unknown name and for unknown keys.
 //   open_box_set("voc", {.path = "VOCdevkit"}, {{"train", std::vector<std::string>{"VOC2007/trainval"}}});
 BoxSplits open_box_set(std::string_view name, const SetOptions& common, const options::Given& own = {});
 

@@ -1,4 +1,4 @@
-// Corpora: a text as three streams of numbers, for training, choosing and the final test.
+// Corpora: a text as three streams of token ids, for training, validation and test.
 #pragma once
 
 #include <string>
@@ -13,42 +13,41 @@ namespace tandem::datasets {
 
 inline constexpr std::size_t kMaxCorpusBytes = std::size_t{1} << 30;  // of one file
 
-// As EncodedText, of a whole part.
+// EncodedText of a whole split.
 struct PackedText {
   PackedIds ids;
   Index unknown = 0;
 };
 
 struct TextCorpus {
-  Vocabulary vocabulary;  // of the training part
-  // Lines or documents one after the other, each followed by Vocabulary::kEnd. Validation and test may be
-  // empty.
+  Vocabulary vocabulary;  // of the training split
+  // Concatenated lines or documents, each followed by Vocabulary::kEnd. Validation and test may be empty.
   PackedText train, validation, test;
-  std::vector<std::string> notes;  // what a user should be told
+  std::vector<std::string> notes;  // messages for the user
 };
 
-// What every corpus is told.
+// Options of every corpus.
 struct CorpusOptions {
   options::Choice<tokenizers> tokenizer;
   VocabularyOptions vocabulary;
-  std::shared_ptr<const Vocabulary> known{};  // no key: taken as it is in place of the training part's
+  std::shared_ptr<const Vocabulary> known{};  // no key; replaces the training split's, unchanged
   static const options::Schema& schema();
 };
 
 using CorpusRegistry = options::Registry<TextCorpus(const CorpusOptions&)>;
 
-// ---- For readers
+// ---- For corpus readers
 
-// Lines or documents, each to be followed by Vocabulary::kEnd; whoever has the text keeps it.
+// Lines or documents, without Vocabulary::kEnd. The caller keeps the text alive.
 struct TextParts {
   std::vector<std::string_view> train, validation, test;
 };
 
-// Adds to `counts` the words of each text.
+// Adds the words of each text to `counts`.
 void count_words(std::span<const std::string_view> texts, const Tokenizer& tokenizer, WordCounts& counts);
 PackedText encode(std::span<const std::string_view> texts, const Tokenizer& tokenizer,
                   const Vocabulary& vocabulary);
-// Throws UserError in the name of `where` on a training part without a word, and as Vocabulary does.
+// Throws UserError at `where` for a training split without words, and as Vocabulary does.
 TextCorpus make_corpus(const TextParts& parts, const CorpusOptions& options, const std::string& where);
 
 }  // namespace tandem::datasets

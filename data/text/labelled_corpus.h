@@ -1,4 +1,4 @@
-// Corpora of texts with a label each, as sequences of numbers.
+// Text classification corpora: labelled texts as sequences of token ids.
 #pragma once
 
 #include <functional>
@@ -13,38 +13,38 @@
 namespace tandem::datasets {
 
 struct LabelledCorpus {
-  Vocabulary vocabulary;             // of the training part
-  std::vector<std::string> classes;  // labels are places in it
-  // Each text's first words, and Vocabulary::kEnd. Validation may be empty.
+  Vocabulary vocabulary;             // of the training split
+  std::vector<std::string> classes;  // labels index it
+  // The first max_words words of each text, then Vocabulary::kEnd. Validation may be empty.
   LabelledSequences train, validation, test;
-  Index unknown = 0, words = 0;    // words of the training part without a number, and all of them
-  std::vector<std::string> notes;  // what a user should be told
+  Index unknown = 0, words = 0;    // unknown words, and all words, of the training split
+  std::vector<std::string> notes;  // messages for the user
 };
 
-// What every corpus of labelled texts is told.
+// Options of every corpus of labelled texts.
 struct LabelledCorpusOptions {
   options::Choice<tokenizers> tokenizer;
   VocabularyOptions vocabulary;
-  Index max_words = 100;                      // what comes behind them in a text is not read
-  std::shared_ptr<const Vocabulary> known{};  // no key: taken as it is in place of the training texts'
+  Index max_words = 100;                      // longer texts are cut off
+  std::shared_ptr<const Vocabulary> known{};  // no key; replaces the training split's, unchanged
   static const options::Schema& schema();
 };
 
 struct LabelledReader {
   std::function<LabelledCorpus(const LabelledCorpusOptions&)> read;
-  std::vector<std::string> classes{};  // where they are known without reading
+  std::vector<std::string> classes{};  // if known before reading
 };
 
 using LabelledCorpusRegistry = options::Registry<LabelledReader()>;
 
-// A text as a model of such a corpus reads it.
+// Encodes a text as input of a model of such a corpus.
 EncodedText encode_text(std::string_view text, const Tokenizer& tokenizer, const Vocabulary& vocabulary,
                         Index max_words);
 
-// ---- For readers
+// ---- For corpus readers
 
 struct LabelledText {
-  std::string_view text;  // whoever has the text keeps it
+  std::string_view text;  // the caller keeps the text alive
   std::int64_t label = 0;
 };
 struct LabelledParts {
@@ -52,7 +52,7 @@ struct LabelledParts {
   std::vector<LabelledText> train, validation, test;
 };
 
-// Throws UserError in the name of `where` on a training part without a word, and as Vocabulary does.
+// Throws UserError at `where` for a training split without words, and as Vocabulary does.
 LabelledCorpus make_labelled_corpus(const LabelledParts& parts, const LabelledCorpusOptions& options,
                                     const std::string& where);
 

@@ -1,24 +1,24 @@
-// Corpora of labelled texts by name: "labelled_lines" (data/text/labelled_lines.h), and those that were
-// added.
+// Registry of corpora of labelled texts: "labelled_lines" (data/text/labelled_lines.h), and those of
+// extensions.
 #pragma once
 
 #include "data/text/labelled_corpus.h"
 
 namespace tandem::datasets {
 
-// One must be named.
+// There is no default.
 LabelledCorpusRegistry& labelled_corpora();
 
-// What a configuration says about one.
+// Configuration of such a corpus.
 struct LabelledTextOptions {
   options::Choice<labelled_corpora> corpus;
   LabelledCorpusOptions common;
   static const options::Schema& schema();
 };
 
-// Throws UserError: missing files, and whatever is wrong with the files.
+// Throws UserError for missing or invalid files.
 LabelledCorpus open_labelled_corpus(const LabelledTextOptions& options);
-// The classes where they are known without reading; else none.
+// The classes if they are known before reading; otherwise none.
 std::vector<std::string> known_classes(const LabelledTextOptions& options);
 
 }  // namespace tandem::datasets

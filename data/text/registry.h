@@ -1,4 +1,4 @@
-// Corpora by name: "text" (data/text/text_file.h), and those that were added.
+// Registry of corpora: "text" (data/text/text_file.h), and those of extensions.
 #pragma once
 
 #include <string_view>
@@ -7,19 +7,19 @@
 
 namespace tandem::datasets {
 
-// One must be named.
+// There is no default.
 CorpusRegistry& corpora();
 
-// What a configuration says about a corpus.
+// Configuration of a corpus.
 struct TextOptions {
   options::Choice<corpora> corpus;
   CorpusOptions common;
   static const options::Schema& schema();
 };
 
-// Throws UserError: missing files, and whatever is wrong with the files.
+// Throws UserError for missing or invalid files.
 TextCorpus open_corpus(const TextOptions& options);
-// By name; throws UserError also for an unknown one (with the nearest) and for keys it does not have.
+// Opens a corpus by name. Throws UserError also for an unknown name (with the nearest) and for unknown keys.
 //   open_corpus("text", {}, {{"train", "shakespeare.txt"}});
 TextCorpus open_corpus(std::string_view name, const CorpusOptions& common = {},
                        const options::Given& own = {});

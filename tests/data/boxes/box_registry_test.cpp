@@ -137,9 +137,9 @@ TEST_CASE("a list of its own for validation; images of two splits are told", "[b
   set.list("val", "1\n5\n");
   const BoxSplits splits = set.open(set.at(), {{"validation", Names{"VOC2007/val"}}});
   CHECK(names_of(*splits.validation) == std::set<std::string>{"1", "5"});
-  CHECK(has_note(
-      splits,
-      "validation: 1 of its images are trained on, too, which makes its figures too good; the first: "));
+  CHECK(has_note(splits,
+                 "validation: 1 of its images are also in the training split, which makes its metrics too "
+                 "good; the first: "));
   CHECK(has_note(splits, "validation: 2 images"));
   CHECK_FALSE(has_note(splits, "test: 1 of its images"));
 }
@@ -177,7 +177,7 @@ TEST_CASE("COCO by name: crowds are evaluated and not learnt, warnings are notes
                  "training: 1 crowd left out of training; it is: [a.jpg] annotation 2: [0, 0, 50, 50]"));
   CHECK(has_note(splits, "1 of the 2 classes have no training box: cat"));
   CHECK(has_note(splits, "an annotation has the id 0"));
-  CHECK(has_note(splits, "test: 1 of its images are trained on, too"));
+  CHECK(has_note(splits, "test: 1 of its images are also in the training split"));
 }
 
 TEST_CASE("a set without a test split is divided, always alike", "[boxes]") {
