@@ -222,17 +222,17 @@ class Registry<Made(Context...)> : public Entries<RegistryEntry<Made(Context...)
   mutable Schema schema_;
 };
 
-// A Chosen of one registry, as a member of a described struct; kFamily is the function that returns the
+// A Chosen of one registry, as a member of a described struct; kRegistry is the function that returns the
 // registry.
-template <auto kFamily>
+template <auto kRegistry>
 class Choice : public Chosen {
  public:
-  Choice() : Chosen(kFamily().fallback()) {}
-  explicit Choice(std::string_view name, const Given& given = {}) : Chosen(kFamily().chosen(name, given)) {}
+  Choice() : Chosen(kRegistry().fallback()) {}
+  explicit Choice(std::string_view name, const Given& given = {}) : Chosen(kRegistry().chosen(name, given)) {}
 
   static const Schema& schema() {
     static const Schema schema = [] {
-      const Schema& chosen = kFamily().schema();
+      const Schema& chosen = kRegistry().schema();
       detail::Description own(&Record::fresh<Choice>);
       own.schema().discriminator = chosen.discriminator;
       own.schema().short_key = chosen.short_key;
