@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "core/backend.h"
-#include "core/cpu/kernels/cpu_backend.h"
 #include "core/device_library.h"
 #include "core/error.h"
 #include "core/suggest.h"
@@ -16,6 +15,8 @@ namespace {
 
 constexpr std::array kLevels = {Level::v2, Level::v3, Level::v4, Level::v4_bf16, Level::amx};
 constexpr std::array<std::string_view, kLevels.size()> kNames = {"v2", "v3", "v4", "v4_bf16", "amx"};
+
+constexpr std::string_view kAddLevels = "-DTANDEM_LEVELS=all";
 
 // The level whose Tandem kernels `level` uses.
 Level kernels_of(Level level) { return level == Level::amx ? Level::v4_bf16 : level; }
@@ -41,7 +42,6 @@ std::vector<Level> usable_levels(Level highest, std::span<const Level> built) {
 
 Backend& open_backend() {
   const Level kernels = kernels_of(level());
-  if (kernels == Level::v2) return v2::backend();
   const OpenedLibrary opened = open_device_library(library_of(kernels));
   if (!opened.library) throw UserError("cpu", opened.why_none);
   return opened.library->backend(0);
@@ -81,14 +81,16 @@ LevelChoice choose_level(std::string_view asked, const CpuFeatures& features, st
   require(own.has_value(), "cpu", "\"{}\" lacks {}; Tandem needs x86-64-v2 or better", cpu_model(),
           missing_features(features_of(Level::v2), features));
   const std::vector<Level> usable = usable_levels(*own, built);
+  require(!usable.empty(), "cpu",
+          "this CPU has {}, but this build has kernels for {} only; build on this CPU, or with {}",
+          name_of(*own), built.empty() ? "no level" : list_of(built), kAddLevels);
   if (asked.empty()) {
     const Level chosen = usable.back();
     if (chosen == *own) return {chosen, "the highest level of this CPU", true};
-    return {
-        chosen,
-        fmt::format("this CPU has {}, but this build lacks kernels for it (-DTANDEM_LEVELS=all adds them)",
-                    name_of(*own)),
-        false};
+    return {chosen,
+            fmt::format("this CPU has {}, but this build lacks kernels for it ({} adds them)", name_of(*own),
+                        kAddLevels),
+            false};
   }
   const std::optional<Level> named = level_named(asked);
   require(named.has_value(), "TANDEM_ISA", "\"{}\" is not a level; available levels: {}", asked,
@@ -102,9 +104,9 @@ LevelChoice choose_level(std::string_view asked, const CpuFeatures& features, st
 
 std::span<const Level> levels_built() {
   static const std::vector<Level> built = [] {
-    std::vector<Level> found{Level::v2};
+    std::vector<Level> found;
     std::error_code ignored;
-    for (const Level level : {Level::v3, Level::v4, Level::v4_bf16})
+    for (const Level level : {Level::v2, Level::v3, Level::v4, Level::v4_bf16})
       if (std::filesystem::exists(library_of(level), ignored)) found.push_back(level);
     return found;
   }();

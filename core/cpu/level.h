@@ -1,10 +1,10 @@
 // Instruction set levels of Tandem's kernels, and the level of this process.
 //
-// Code outside core/cpu/kernels is compiled for x86-64-v2. The kernels are compiled again for each further
-// level of the build, into separate libraries (libtandem_cpu_v3.so, …) that are opened at the first
-// computation, so that no CPU executes instructions (including static initialisers) of a level it lacks. The
-// level also limits oneDNN. Tandem's own kernels give the same bits on every machine of one level; products
-// by oneDNN and Eigen also depend on cache sizes. Bits differ between levels.
+// Code outside core/cpu/kernels is compiled for x86-64-v2. The kernels are compiled for each level of the
+// build, into separate libraries (libtandem_cpu_v3.so, …). The first computation opens the library of its
+// level, so that no CPU executes instructions (including static initialisers) of a level it lacks. The level
+// also limits oneDNN. Tandem's own kernels give the same bits on every machine of one level; products by
+// oneDNN and Eigen also depend on cache sizes. Bits differ between levels.
 #pragma once
 
 #include <cstdint>
@@ -42,10 +42,10 @@ struct LevelChoice {
 };
 
 // Returns level `asked` (TANDEM_ISA), or the highest level of both CPU and build. Throws UserError for an
-// unknown name, a level that the CPU or the build lacks, and a CPU below v2.
+// unknown name, a level that the CPU or the build lacks, a CPU below v2 and a build above the CPU.
 LevelChoice choose_level(std::string_view asked, const CpuFeatures& features, std::span<const Level> built);
 
-// Levels with kernels in this installation, lowest first; always includes v2.
+// Levels with kernels in this installation, lowest first.
 std::span<const Level> levels_built();
 
 // The level of this process, fixed by the first call. Throws like choose_level.
