@@ -108,7 +108,7 @@ class Tracer final : public OpObserver, public PrecisionPolicy {
     }
     op.capable = !wide;
     describe_results(op, info, outputs);
-    note_saved(op, outputs);
+    op.keeps_output = keeps_output(outputs);
     const Tensor* const first = first_traced(outputs);
     const Tensor* const read = first_traced(inputs);
     op.view = first && read && !is_product(op) &&
@@ -149,27 +149,15 @@ class Tracer final : public OpObserver, public PrecisionPolicy {
         op.results.push_back({.elements = outputs[i].numel(), .gradient = outputs[i].requires_grad()});
   }
 
-  // Tensors that the tape saves for an op: its own results, or those of others.
-  void note_saved(Op& op, std::span<const Tensor> outputs) {
+  // Whether the tape saves one of the op's own results.
+  static bool keeps_output(std::span<const Tensor> outputs) {
     const Tensor* const first = first_traced(outputs);
     const Node* const node = first ? node_of(*first) : nullptr;
-    if (!node) return;
-    for (const Tensor& saved : node->saved()) {
-      if (!is_traced(saved)) continue;
-      for (std::size_t i = 0; i < outputs.size(); ++i) {
-        if (!outputs[i].defined() || !saved.is_same(outputs[i])) continue;
-        op.keeps_output = true;
-      }
-      const auto found = results_.find(name_of(saved));
-      if (found == results_.end()) continue;
-      Op& source = graph_.ops[static_cast<std::size_t>(found->second.first)];
-      const std::int64_t bytes = 2 * saved.numel();  // extra bytes in f32
-      if (is_product(op) && source.kind != Kind::parameter) {
-        op.kept_bytes += bytes;
-      } else if (source.kind == Kind::op) {
-        source.results[static_cast<std::size_t>(found->second.second)].kept_bytes = bytes;
-      }
-    }
+    return node && std::ranges::any_of(node->saved(), [&](const Tensor& saved) {
+             return is_traced(saved) && std::ranges::any_of(outputs, [&](const Tensor& output) {
+                      return output.defined() && saved.is_same(output);
+                    });
+           });
   }
 
   OpKeys keys_;

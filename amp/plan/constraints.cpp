@@ -1,8 +1,6 @@
 #include "amp/plan/constraints.h"
 
 #include <algorithm>
-#include <cmath>
-#include <numeric>
 
 #include "core/error.h"
 
@@ -31,43 +29,12 @@ int variables_of(const Graph& graph) {
   return graph.count() + static_cast<int>(std::ranges::count_if(graph.ops, is_product));
 }
 
-double entry(const std::vector<double>& values, std::size_t op) { return values.empty() ? 0.0 : values[op]; }
-
 }  // namespace
 
-double Penalty::of(const Graph& graph, const Assignment& assignment) const {
-  double sum = 0.0;
-  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
-    if (assignment[i].operands) sum += entry(operands, i);
-    if (assignment[i].out) sum += entry(out, i);
-  }
-  return sum;
-}
-
-Penalty memory_penalty(const Graph& graph) {
-  Penalty penalty;
-  for (const Op& op : graph.ops) {
-    penalty.operands.push_back(-static_cast<double>(op.kept_bytes));
-    std::int64_t bytes = 0;
-    for (const Result& result : op.results) bytes += result.kept_bytes;
-    penalty.out.push_back(-static_cast<double>(bytes));
-  }
-  return penalty;
-}
-
-Penalty error_penalty(const Graph& graph, const std::vector<double>& errors) {
-  ensure(errors.size() == graph.ops.size(), "plan", "{} errors for {} ops", errors.size(), graph.ops.size());
-  Penalty penalty{.operands = std::vector<double>(errors.size()), .out = std::vector<double>(errors.size())};
-  for (std::size_t i = 0; i < errors.size(); ++i)
-    (is_product(graph.ops[i]) ? penalty.operands : penalty.out)[i] = errors[i] * errors[i];
-  return penalty;
-}
-
-GraphEnergy::GraphEnergy(const Graph& graph, const Freedom& freedom, const Penalty& penalty, double lambda)
+GraphEnergy::GraphEnergy(const Graph& graph, const Freedom& freedom)
     : operands_(operand_variables(graph)), energy_(variables_of(graph)) {
   const ReaderTable readers = readers_of(graph);
   add_costs(graph, readers);
-  add_penalty(graph, penalty, lambda);
   for (int i = 0; i < graph.count(); ++i) constrain(graph, readers, i, freedom);
   for (const auto& [a, b] : graph.ties) {
     energy_.tie(a, b);
@@ -80,7 +47,7 @@ void GraphEnergy::add_costs(const Graph& graph, const ReaderTable& readers) {
     const Op& op = graph.at(i);
     if (is_product(op)) {
       energy_.cost(operands_of(i), op.ns.f32, op.ns.low);
-      if (op.widening_ns > 0) energy_.table({.u = operands_of(i), .v = i, .low_f32 = op.widening_ns});
+      energy_.down_cast(i, {operands_of(i)}, op.widening_ns);
     } else {
       energy_.constant(op.ns.f32);
     }
@@ -93,20 +60,6 @@ void GraphEnergy::add_costs(const Graph& graph, const ReaderTable& readers) {
       energy_.down_cast(i, users, result.cast_ns);
       energy_.up_cast(i, std::move(users), result.cast_ns);
     }
-  }
-}
-
-void GraphEnergy::add_penalty(const Graph& graph, const Penalty& penalty, double lambda) {
-  const auto add = [&](int variable, double amount) {
-    const double ns = lambda * amount;
-    require(std::abs(ns) < 0x1p60, "plan", "a penalty of {:.3g} ns on one op; use a lambda below {:.3g}", ns,
-            lambda);
-    energy_.cost(variable, 0, std::llround(ns));
-  };
-  for (int i = 0; i < graph.count(); ++i) {
-    const auto index = static_cast<std::size_t>(i);
-    add(i, entry(penalty.out, index));
-    if (operands_of(i) >= 0) add(operands_of(i), entry(penalty.operands, index));
   }
 }
 

@@ -28,25 +28,11 @@ struct Freedom {
   bool round_early = true;
 };
 
-// A cost besides time, such as memory or error. Per op, paid for 16 bits; a cost of f32 is its negative. One
-// empty list means zeros.
-struct Penalty {
-  std::vector<double> operands, out;
-
-  double of(const Graph& graph, const Assignment& assignment) const;
-};
-
-// Penalty of minus the bytes that 16 bits save.
-Penalty memory_penalty(const Graph& graph);
-// Squares of the gradient's error with only that op in 16 bits, from errors e per op. Adding squares assumes
-// independent roundings.
-Penalty error_penalty(const Graph& graph, const std::vector<double>& errors);
-
 // A graph as an energy: variable i is `out` of op i.
 class GraphEnergy {
  public:
-  // Pins override the rules. `lambda`: ns per unit of the penalty. Throws InternalError as check(graph).
-  GraphEnergy(const Graph& graph, const Freedom& freedom, const Penalty& penalty = {}, double lambda = 0.0);
+  // Pins override the rules. Throws InternalError as check(graph).
+  GraphEnergy(const Graph& graph, const Freedom& freedom);
 
   const Energy& energy() const { return energy_; }
   Assignment assignment(const Labels& labels) const;
@@ -58,7 +44,6 @@ class GraphEnergy {
 
  private:
   void add_costs(const Graph& graph, const ReaderTable& readers);
-  void add_penalty(const Graph& graph, const Penalty& penalty, double lambda);
   void constrain(const Graph& graph, const ReaderTable& readers, int op, const Freedom& freedom);
   int operands_of(int op) const { return operands_[static_cast<std::size_t>(op)]; }
 

@@ -1,77 +1,13 @@
 #include "amp/plan/cut.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
-#include "amp/plan/prediction.h"
 #include "core/error.h"
 
 namespace tandem::amp::plan {
 
 namespace {
-
-// Far above every trade, and far below overflow of penalties: 2⁵⁰ ns, 13 days, for all of them together.
-constexpr double kAllPenalties = 0x1p50;
-
-double largest_lambda(const Penalty& penalty) {
-  double sum = 0.0;
-  for (const double amount : penalty.operands) sum += std::abs(amount);
-  for (const double amount : penalty.out) sum += std::abs(amount);
-  return sum > 0.0 ? kAllPenalties / sum : 0.0;
-}
-
-// Finds the corners between two trades, at the slope where both cost the same.
-class Hull {
- public:
-  Hull(const Graph& graph, const Freedom& freedom, const Penalty& penalty, int most)
-      : graph_(graph), freedom_(freedom), penalty_(penalty), most_(static_cast<std::size_t>(most)) {}
-
-  std::vector<Trade> corners() {
-    const Trade fastest = at(0.0), least = at(largest_lambda(penalty_));
-    corners_ = {fastest};
-    if (least.penalty < fastest.penalty) {
-      corners_.push_back(least);
-      refine(fastest, least);
-    }
-    std::ranges::sort(corners_, [](const Trade& a, const Trade& b) {
-      return a.ns != b.ns ? a.ns < b.ns : a.penalty < b.penalty;
-    });
-    // Equal penalties come only from rounding; the faster one stays.
-    std::vector<Trade> kept;
-    for (Trade& trade : corners_)
-      if (kept.empty() || trade.penalty < kept.back().penalty) kept.push_back(std::move(trade));
-    return kept;
-  }
-
- private:
-  Trade at(double lambda) const {
-    Trade trade{.assignment = cut(graph_, freedom_, penalty_, lambda)};
-    trade.ns = predict(graph_, trade.assignment).total();
-    trade.penalty = penalty_.of(graph_, trade.assignment);
-    return trade;
-  }
-
-  void refine(const Trade& fast, const Trade& low) {
-    if (corners_.size() >= most_ || low.ns <= fast.ns) return;
-    const double lambda = static_cast<double>(low.ns - fast.ns) / (fast.penalty - low.penalty);
-    const Trade between = at(lambda);
-    if (between.penalty <= low.penalty || between.penalty >= fast.penalty) return;
-    // On the line itself there is no corner, nor within half a ns of rounding per op.
-    const double saved =
-        lambda * (fast.penalty - between.penalty) - static_cast<double>(between.ns - fast.ns);
-    if (saved <= static_cast<double>(graph_.count())) return;
-    corners_.push_back(between);
-    refine(fast, between);
-    refine(between, low);
-  }
-
-  const Graph& graph_;
-  const Freedom& freedom_;
-  const Penalty& penalty_;
-  const std::size_t most_;
-  std::vector<Trade> corners_;
-};
 
 // Names two ops in a chain of ties that are pinned to different types.
 [[noreturn]] void fail_tied(const Graph& graph) {
@@ -132,17 +68,11 @@ Why why_full(const GraphEnergy& energy, const Graph& graph, const Assignment& as
 
 }  // namespace
 
-Assignment cut(const Graph& graph, const Freedom& freedom) { return cut(graph, freedom, {}, 0.0); }
-
-Assignment cut(const Graph& graph, const Freedom& freedom, const Penalty& penalty, double lambda) {
-  const GraphEnergy energy(graph, freedom, penalty, lambda);
+Assignment cut(const Graph& graph, const Freedom& freedom) {
+  const GraphEnergy energy(graph, freedom);
   const std::optional<Minimum> found = minimum(energy.energy());
   if (!found) fail_tied(graph);
   return energy.assignment(found->labels);
-}
-
-std::vector<Trade> frontier(const Graph& graph, const Freedom& freedom, const Penalty& penalty, int most) {
-  return Hull(graph, freedom, penalty, most).corners();
 }
 
 std::vector<Why> reasons(const Graph& graph, const Assignment& assignment, const Freedom& freedom,

@@ -13,21 +13,6 @@ namespace tandem::amp::plan {
 // one to f32 moves none in. Throws UserError when tied ops are pinned to different types.
 Assignment cut(const Graph& graph, const Freedom& freedom = {});
 
-// The same with `lambda` ns per unit of a penalty.
-Assignment cut(const Graph& graph, const Freedom& freedom, const Penalty& penalty, double lambda);
-
-// A trade of time for a penalty: memory, or the square of an error.
-struct Trade {
-  Assignment assignment;
-  std::int64_t ns = 0;
-  double penalty = 0.0;
-};
-
-// Corners of the lower convex hull of (penalty, time), the fastest first: the exact optimum for each price of
-// the penalty. Points above the hull are not found. At most `most` corners, the first found by bisection.
-std::vector<Trade> frontier(const Graph& graph, const Freedom& freedom, const Penalty& penalty,
-                            int most = 64);
-
 // The reason for each op's types in an assignment, from a cut under this freedom or from by_lists; there, ops
 // without pin and price are decided by rule.
 std::vector<Why> reasons(const Graph& graph, const Assignment& assignment, const Freedom& freedom,

@@ -11,10 +11,6 @@ namespace {
 
 constexpr std::int64_t kMost = std::int64_t{1} << 62;
 
-bool label(const Labels& labels, int variable) {
-  return variable != Energy::kFull && labels[static_cast<std::size_t>(variable)];
-}
-
 }  // namespace
 
 Energy::Energy(int variables)
@@ -44,34 +40,24 @@ void Energy::down_cast(int of, std::vector<int> users, std::int64_t ns) {
 
 void Energy::up_cast(int of, std::vector<int> users, std::int64_t ns) {
   ensure(ns >= 0, "plan", "a cast costs {} ns, expected at least 0", ns);
-  if (!users.empty() && ns > 0 && of != kFull) casts_.push_back({of, std::move(users), ns, false});
-}
-
-void Energy::table(const Table& table) {
-  ensure(table.f32_f32 + table.low_low <= table.f32_low + table.low_f32, "plan",
-         "costs {} {} / {} {} of two variables reward differing types: no cut can express them",
-         table.f32_f32, table.f32_low, table.low_f32, table.low_low);
-  tables_.push_back(table);
+  if (!users.empty() && ns > 0) casts_.push_back({of, std::move(users), ns, false});
 }
 
 std::optional<std::int64_t> Energy::of(const Labels& labels) const {
   ensure(labels.size() == costs_.size(), "plan", "{} labels for {} variables", labels.size(), costs_.size());
   if (contradicts_) return std::nullopt;
+  const auto at = [&](int variable) -> bool { return labels[static_cast<std::size_t>(variable)]; };
   std::int64_t sum = constant_;
   for (std::size_t v = 0; v < costs_.size(); ++v) {
     if (fixed_[v].value_or(labels[v]) != labels[v]) return std::nullopt;
     sum += labels[v] ? costs_[v].low : costs_[v].f32;
   }
   for (const auto& [u, v] : implications_)
-    if (label(labels, u) && !label(labels, v)) return std::nullopt;
+    if (at(u) && !at(v)) return std::nullopt;
   for (const Cast& cast : casts_) {
-    const bool low = label(labels, cast.of);
+    const bool low = at(cast.of);
     if (low == cast.down) continue;
-    if (std::ranges::any_of(cast.users, [&](int user) { return label(labels, user) != low; })) sum += cast.ns;
-  }
-  for (const Table& table : tables_) {
-    const bool u = label(labels, table.u), v = label(labels, table.v);
-    sum += u ? (v ? table.low_low : table.low_f32) : (v ? table.f32_low : table.f32_f32);
+    if (std::ranges::any_of(cast.users, [&](int user) { return at(user) != low; })) sum += cast.ns;
   }
   return sum;
 }
@@ -80,12 +66,11 @@ std::optional<std::int64_t> Energy::of(const Labels& labels) const {
 // when its tail is on the source's side (16 bits) and its head is not.
 class EnergyNetwork {
  public:
-  explicit EnergyNetwork(const Energy& energy) : energy_(energy), costs_(energy.costs_) {
+  explicit EnergyNetwork(const Energy& energy) : energy_(energy) {
     source_ = energy.variables() + static_cast<int>(energy.casts_.size());
     sink_ = source_ + 1;
-    for (const Energy::Table& table : energy.tables_) add(table);
     for (int v = 0; v < energy.variables(); ++v) {
-      const Energy::Cost& cost = costs_[static_cast<std::size_t>(v)];
+      const Energy::Cost& cost = energy.costs_[static_cast<std::size_t>(v)];
       const std::int64_t least = std::min(cost.f32, cost.low);
       add(source_, v, cost.f32 - least);
       add(v, sink_, cost.low - least);
@@ -117,21 +102,13 @@ class EnergyNetwork {
             "costs sum to more than 2^62 ns, about 146 years; look for a wrong time among them");
   }
 
-  // u and v take the differences along one value of the other; the rest is paid for v = 1 with u = 0.
-  void add(const Energy::Table& table) {
-    costs_[static_cast<std::size_t>(table.u)].low += table.low_f32 - table.f32_f32;
-    costs_[static_cast<std::size_t>(table.v)].low += table.low_low - table.low_f32;
-    add(table.v, table.u, table.f32_low + table.low_f32 - table.f32_f32 - table.low_low);
-  }
-
   // A 16-bit user forces the node of a down-cast to the source's side, an f32 user that of an up-cast to the
   // sink's. Otherwise the node takes the free side.
   void add(const Energy::Cast& cast, int node) {
-    const int of = cast.of == Energy::kFull ? sink_ : cast.of;
     if (cast.down) {
-      add(node, of, cast.ns);
+      add(node, cast.of, cast.ns);
     } else {
-      add(of, node, cast.ns);
+      add(cast.of, node, cast.ns);
     }
     for (const int user : cast.users)
       must_.push_back(cast.down ? std::pair(user, node) : std::pair(node, user));
@@ -154,7 +131,6 @@ class EnergyNetwork {
   }
 
   const Energy& energy_;
-  std::vector<Energy::Cost> costs_;
   int source_ = 0, sink_ = 0;
   std::int64_t total_ = 0;  // of the finite capacities
   std::vector<Arc> arcs_;

@@ -1,7 +1,7 @@
 // Energies: costs of binary variables that a minimum cut minimises exactly.
 //
 // A variable is 1 for 16 bits (source side) and 0 for f32. Terms: a cost per value; u = 1 only if v = 1; a
-// cast paid once for all its users; any table of two variables that a cut can express. Two labels and
+// cast paid once for all its users. Two labels and
 // non-negative casts make the cut exact (project selection: Picard 1976; Kolmogorov and Zabih 2004): every
 // assignment extends to a cut of its cost, and every finite cut is one.
 //
@@ -21,14 +21,6 @@ using Labels = std::vector<bool>;
 // Nanoseconds throughout.
 class Energy {
  public:
-  static constexpr int kFull = -1;  // instead of a variable: always f32
-
-  // Cost of two variables by their values.
-  struct Table {
-    int u = 0, v = 0;
-    std::int64_t f32_f32 = 0, f32_low = 0, low_f32 = 0, low_low = 0;  // u's value first
-  };
-
   explicit Energy(int variables);
 
   int variables() const { return static_cast<int>(costs_.size()); }
@@ -37,12 +29,10 @@ class Energy {
   void fix(int variable, bool low);
   void implies(int u, int v) { implications_.push_back({u, v}); }  // u = 1 only if v = 1
   void tie(int u, int v);
-  // ns is paid once when `of` is 0 and any of `users` is 1; `of` may be kFull.
+  // ns is paid once when `of` is 0 and any of `users` is 1.
   void down_cast(int of, std::vector<int> users, std::int64_t ns);
   // ns is paid once when `of` is 1 and any of `users` is 0.
   void up_cast(int of, std::vector<int> users, std::int64_t ns);
-  // Throws InternalError unless f32_f32 + low_low <= f32_low + low_f32: a cut cannot express other tables.
-  void table(const Table& table);
 
   // Absent when the labels break an implication or a fixed value.
   std::optional<std::int64_t> of(const Labels& labels) const;
@@ -64,7 +54,6 @@ class Energy {
   std::vector<std::optional<bool>> fixed_;
   std::vector<std::pair<int, int>> implications_;
   std::vector<Cast> casts_;
-  std::vector<Table> tables_;
   bool contradicts_ = false;  // one variable is fixed to both values
 };
 

@@ -39,13 +39,12 @@ void check_op(const Op& op) {
          "{} is a view, but not an op that reads its base", name);
   ensure(!op.view || (!op.fetched && op.pin == Pin{}), "plan",
          "{} is a view and is pinned or fetched; pin or fetch its base", name);
-  ensure(op.ns.f32 >= 0 && op.ns.low >= 0 && op.kept_bytes >= 0, "plan",
-         "{} takes {} and {} ns and keeps {} bytes, expected no negative values", name, op.ns.f32, op.ns.low,
-         op.kept_bytes);
+  ensure(op.ns.f32 >= 0 && op.ns.low >= 0, "plan", "{} takes {} and {} ns, expected no negative values", name,
+         op.ns.f32, op.ns.low);
   for (const Result& result : op.results)
-    ensure(result.elements >= 0 && result.storage_ns >= 0 && result.cast_ns >= 0 && result.kept_bytes >= 0,
-           "plan", "{} has a result of {} elements, {} and {} ns, {} bytes, expected no negative values",
-           name, result.elements, result.storage_ns, result.cast_ns, result.kept_bytes);
+    ensure(result.elements >= 0 && result.storage_ns >= 0 && result.cast_ns >= 0, "plan",
+           "{} has a result of {} elements, {} and {} ns, expected no negative values", name, result.elements,
+           result.storage_ns, result.cast_ns);
 }
 
 // False when another op than a product reads it.

@@ -50,7 +50,6 @@ struct Result {
   std::int64_t storage_ns = 0;  // extra time in f32 of its writer and of its readers except products, in both
                                 // directions
   std::int64_t cast_ns = 0;     // one cast to the other type, including its gradient
-  std::int64_t kept_bytes = 0;  // extra bytes in f32 that are kept for backward
   int other_reads = 0;          // by readers outside the graph, which take either type
 
   bool operator==(const Result&) const = default;
@@ -100,12 +99,10 @@ struct Op {
   Price ns;
   // For a product: extra time of 16-bit operands with an f32 result, beyond low's price and storage_ns.
   std::int64_t widening_ns = 0;
-  std::int64_t kept_bytes = 0;  // of a product: extra bytes kept for backward with f32 operands
-  double pad_value = 0.0;       // of `pad`
-  bool capable = true;          // has a useful 16-bit kernel
-  bool keeps_output = false;    // backward needs its result: softmax, exp, sigmoid
-  bool fetched = false;         // its result leaves the step, in f32
-  bool one_type = false;        // product whose results have the type of its operands (lstm, gru, rnn)
+  bool capable = true;        // has a useful 16-bit kernel
+  bool keeps_output = false;  // backward needs its result: softmax, exp, sigmoid
+  bool fetched = false;       // its result leaves the step, in f32
+  bool one_type = false;      // product whose results have the type of its operands (lstm, gru, rnn)
   // Its results share the memory of its first read, or are its moved values (reshape, permute, slice), and
   // have its type. Pins and fetches belong to that base.
   bool view = false;

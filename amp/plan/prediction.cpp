@@ -30,15 +30,4 @@ Prediction predict(const Graph& graph, const Assignment& assignment, bool share)
   return prediction;
 }
 
-std::int64_t kept_bytes(const Graph& graph, const Assignment& assignment) {
-  check(graph, assignment);
-  std::int64_t bytes = 0;
-  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
-    if (!assignment[i].operands) bytes += graph.ops[i].kept_bytes;
-    if (assignment[i].out) continue;
-    for (const Result& result : graph.ops[i].results) bytes += result.kept_bytes;
-  }
-  return bytes;
-}
-
 }  // namespace tandem::amp::plan

@@ -34,7 +34,4 @@ struct Prediction {
 // sharing. Throws InternalError as check(graph, assignment).
 Prediction predict(const Graph& graph, const Assignment& assignment, bool share = true);
 
-// Extra bytes kept for backward compared with everything in 16 bits.
-std::int64_t kept_bytes(const Graph& graph, const Assignment& assignment);
-
 }  // namespace tandem::amp::plan

@@ -25,11 +25,10 @@ struct Terms {
   std::vector<std::array<std::int64_t, 2>> costs;
   std::vector<std::pair<int, int>> implications;
   std::vector<Cast> down, up;
-  std::vector<Energy::Table> tables;
   std::map<int, bool> fixed;
 
   Energy energy(const std::vector<int>& names) const {
-    const auto name = [&](int v) { return v == Energy::kFull ? v : names[static_cast<std::size_t>(v)]; };
+    const auto name = [&](int v) { return names[static_cast<std::size_t>(v)]; };
     const auto all = [&](std::vector<int> users) {
       for (int& user : users) user = name(user);
       return users;
@@ -41,18 +40,13 @@ struct Terms {
     for (const auto& [u, v] : implications) energy.implies(name(u), name(v));
     for (const Cast& cast : down) energy.down_cast(name(cast.of), all(cast.users), cast.ns);
     for (const Cast& cast : up) energy.up_cast(name(cast.of), all(cast.users), cast.ns);
-    for (Energy::Table table : tables) {
-      table.u = name(table.u);
-      table.v = name(table.v);
-      energy.table(table);
-    }
     for (const auto& [v, low] : fixed) energy.fix(name(v), low);
     return energy;
   }
 
   // Absent when it is not allowed.
   std::optional<std::int64_t> of(const Labels& x) const {
-    const auto at = [&](int v) { return v != Energy::kFull && x[static_cast<std::size_t>(v)]; };
+    const auto at = [&](int v) { return x[static_cast<std::size_t>(v)]; };
     std::int64_t sum = 17;
     for (int v = 0; v < count; ++v) sum += costs[static_cast<std::size_t>(v)][at(v)];
     for (const auto& [u, v] : implications)
@@ -68,10 +62,6 @@ struct Terms {
       bool any = false;
       for (const int user : cast.users) any |= !at(user);
       if (any && at(cast.of)) sum += cast.ns;
-    }
-    for (const Energy::Table& t : tables) {
-      const std::int64_t values[2][2] = {{t.f32_f32, t.f32_low}, {t.low_f32, t.low_low}};
-      sum += values[at(t.u)][at(t.v)];
     }
     return sum;
   }
@@ -89,19 +79,8 @@ Terms random_terms(Dice& dice) {
   for (int v = 0; v < terms.count; ++v) terms.costs.push_back({dice.below(7), dice.below(7)});
   for (int n = dice.below(terms.count + 1); n > 0; --n)
     terms.implications.push_back({variable(), variable()});
-  for (int n = dice.below(3); n > 0; --n)
-    terms.down.push_back({dice.one_in(4) ? Energy::kFull : variable(), several(), dice.below(6)});
+  for (int n = dice.below(3); n > 0; --n) terms.down.push_back({variable(), several(), dice.below(6)});
   for (int n = dice.below(3); n > 0; --n) terms.up.push_back({variable(), several(), dice.below(6)});
-  for (int n = dice.below(3); n > 0 && terms.count > 1; --n) {
-    Energy::Table table{.u = variable(),
-                        .v = variable(),
-                        .f32_f32 = dice.below(9) - 4,
-                        .f32_low = dice.below(9) - 4,
-                        .low_f32 = dice.below(9) - 4,
-                        .low_low = dice.below(9) - 4};
-    if (table.u == table.v || table.f32_f32 + table.low_low > table.f32_low + table.low_f32) continue;
-    terms.tables.push_back(table);
-  }
   for (int n = dice.below(3); n > 0; --n) terms.fixed.emplace(variable(), dice.one_in(2));
   return terms;
 }
@@ -190,11 +169,6 @@ TEST_CASE("a cast is paid once for all, in either direction", "[plan][cut]") {
   CHECK(energy.of({true, true, true}) == 0);
   CHECK(energy.of({true, false, true}) == 7);
   CHECK(energy.of({true, false, false}) == 7);
-  Energy copies(2);
-  copies.down_cast(Energy::kFull, {0, 1}, 3);
-  copies.up_cast(Energy::kFull, {0, 1}, 3);
-  CHECK(copies.of({true, true}) == 3);
-  CHECK(copies.of({false, false}) == 0);
 }
 
 TEST_CASE("equal costs are f32", "[plan][cut]") {
@@ -219,9 +193,8 @@ TEST_CASE("fixed variables may contradict each other", "[plan][cut]") {
   CHECK_FALSE(both.of({true}));
 }
 
-TEST_CASE("costs that no cut has are refused", "[plan][cut]") {
+TEST_CASE("negative casts and too large costs are refused", "[plan][cut]") {
   Energy energy(2);
-  CHECK_FAILS(InternalError, energy.table({.u = 0, .v = 1, .f32_f32 = 1}), "reward differing types");
   CHECK_FAILS(InternalError, energy.down_cast(0, {1}, -1), "expected at least 0");
   CHECK_FAILS(InternalError, energy.up_cast(0, {1}, -1), "expected at least 0");
   energy.cost(0, std::int64_t{1} << 61, 0);
