@@ -12,10 +12,18 @@ class LibrarySymbols {
  public:
   explicit LibrarySymbols(void* handle) : handle_(handle) {}
 
-  template <class T>
-  void take(T& target, const char* name) {
-    target = reinterpret_cast<T>(dlsym(handle_, name));
-    if (!target && missing_.empty()) missing_ = name;
+  // Converts to the type of the variable that it initialises.
+  struct Symbol {
+    void* address;
+    template <class T>
+    operator T() const {  // NOLINT(google-explicit-constructor)
+      return reinterpret_cast<T>(address);
+    }
+  };
+  Symbol operator[](const char* name) {
+    void* const address = dlsym(handle_, name);
+    if (!address && missing_.empty()) missing_ = name;
+    return {address};
   }
   // "": none
   const std::string& missing() const { return missing_; }

@@ -8,7 +8,6 @@
 #include <numeric>
 
 #include "parallel/mpi/communicator.h"
-#include "parallel/mpi/tags.h"
 
 namespace tandem::parallel {
 

@@ -112,6 +112,11 @@ MpiCommunicator::Operation MpiCommunicator::begin(Call call) {
   return operation;
 }
 
+void MpiCommunicator::end_elsewhere(std::uint64_t number) {
+  open_.erase(number);
+  board_.ended_below(open_.empty() ? last_ + 1 : *open_.begin());
+}
+
 bool MpiCommunicator::test(Operation& operation) {
   int ended = 0;
   board_.looked();
@@ -129,8 +134,7 @@ bool MpiCommunicator::test(Operation& operation) {
     throw;
   }
   if (!ended || (operation.ticket > 0 && !host_sums_->ended(operation.ticket))) return false;
-  open_.erase(operation.number);
-  board_.ended_below(open_.empty() ? last_ + 1 : *open_.begin());
+  end_elsewhere(operation.number);
   return true;
 }
 
@@ -177,6 +181,17 @@ void MpiCommunicator::tell(std::string_view message) {
   } else {
     for (Deadline patience(kTelling); !board_.is_told() && !patience.over();) patience.pause();
   }
+}
+
+std::uint64_t MpiCommunicator::begin_elsewhere() { return begin(Call::all_reduce).number; }
+
+void MpiCommunicator::look() {
+  board_.looked();
+  handshake_.serve();
+}
+
+RankError MpiCommunicator::absence_elsewhere(std::uint64_t number, double waited_s) {
+  return absence(handshake_.call(kRollCall), {rank(), size(), Call::all_reduce, number, waited_s}, hosts_);
 }
 
 // Last resort when neither MPI nor mpirun ends the ranks.

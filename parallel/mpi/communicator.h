@@ -14,13 +14,12 @@
 #include <string_view>
 #include <vector>
 
-#include "parallel/call_watch.h"
-#include "parallel/exit_watch.h"
 #include "parallel/host/host_sums.h"
 #include "parallel/launch.h"
 #include "parallel/mpi/handshake.h"
 #include "parallel/mpi/library.h"
 #include "parallel/rank_status.h"
+#include "parallel/watchdog.h"
 
 namespace tandem::parallel {
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "parallel/deadline.h"
-#include "parallel/mpi/tags.h"
 
 namespace tandem::parallel {
 

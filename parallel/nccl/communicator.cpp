@@ -12,7 +12,7 @@
 #include "parallel/abort_message.h"
 #include "parallel/agreement.h"
 #include "parallel/deadline.h"
-#include "parallel/exit_watch.h"
+#include "parallel/watchdog.h"
 
 namespace tandem::parallel {
 

@@ -5,7 +5,6 @@
 #include <cstdlib>
 
 #include "core/error.h"
-#include "parallel/library_symbols.h"
 
 namespace tandem::parallel {
 
@@ -15,47 +14,21 @@ constexpr const char* kNcclFile = "libnccl.so.2";
 // First version with nonblocking communicators; bf16 is older.
 constexpr int kOldestNccl = NCCL_VERSION(2, 14, 3);
 
-std::string take_nccl(void* handle, NcclLibrary& nccl) {
-  LibrarySymbols symbols(handle);
-  symbols.take(nccl.GetVersion, "ncclGetVersion");
-  symbols.take(nccl.GetUniqueId, "ncclGetUniqueId");
-  symbols.take(nccl.CommInitRankConfig, "ncclCommInitRankConfig");
-  symbols.take(nccl.CommGetAsyncError, "ncclCommGetAsyncError");
-  symbols.take(nccl.CommFinalize, "ncclCommFinalize");
-  symbols.take(nccl.CommDestroy, "ncclCommDestroy");
-  symbols.take(nccl.CommAbort, "ncclCommAbort");
-  symbols.take(nccl.AllReduce, "ncclAllReduce");
-  symbols.take(nccl.ReduceScatter, "ncclReduceScatter");
-  symbols.take(nccl.AllGather, "ncclAllGather");
-  symbols.take(nccl.Broadcast, "ncclBroadcast");
-  symbols.take(nccl.GroupStart, "ncclGroupStart");
-  symbols.take(nccl.GroupEnd, "ncclGroupEnd");
-  symbols.take(nccl.GetErrorString, "ncclGetErrorString");
-  symbols.take(nccl.GetLastError, "ncclGetLastError");
-  return symbols.missing();
-}
-
 OpenedNccl open_nccl_library() {
   const char* const named = std::getenv("TANDEM_NCCL_LIBRARY");
   const char* const file = named ? named : kNcclFile;
   void* const handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
   if (!handle)
-    return {.library = nullptr,
-            .version = 0,
-            .why_none = fmt::format("{} cannot be opened: {}; it comes with CUDA or as a separate package "
+    return {.why_none = fmt::format("{} cannot be opened: {}; it comes with CUDA or as a separate package "
                                     "(libnccl2), and TANDEM_NCCL_LIBRARY names its place",
                                     file, library_error())};
-  static NcclLibrary library;
-  if (const std::string missing = take_nccl(handle, library); !missing.empty())
-    return {.library = nullptr,
-            .version = 0,
-            .why_none = fmt::format("{} is not NCCL {} or later: it has no {}", file,
+  static const NcclLibrary library{LibrarySymbols(handle)};
+  if (const std::string& missing = library.symbols.missing(); !missing.empty())
+    return {.why_none = fmt::format("{} is not NCCL {} or later: it has no {}", file,
                                     nccl_version_text(kOldestNccl), missing)};
   int version = 0;
   if (library.GetVersion(&version) != ncclSuccess || version < kOldestNccl)
-    return {.library = nullptr,
-            .version = 0,
-            .why_none = fmt::format("{} is NCCL {}, expected {} or later", file, nccl_version_text(version),
+    return {.why_none = fmt::format("{} is NCCL {}, expected {} or later", file, nccl_version_text(version),
                                     nccl_version_text(kOldestNccl))};
   return {.library = &library, .version = version, .why_none = {}};
 }

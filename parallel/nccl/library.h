@@ -8,32 +8,35 @@
 #include <string_view>
 
 #include "parallel/communicator.h"
+#include "parallel/library_symbols.h"
 
 namespace tandem::parallel {
 
 // Functions named as in NCCL without prefix.
 struct NcclLibrary {
-  decltype(&::ncclGetVersion) GetVersion;
-  decltype(&::ncclGetUniqueId) GetUniqueId;
-  decltype(&::ncclCommInitRankConfig) CommInitRankConfig;
-  decltype(&::ncclCommGetAsyncError) CommGetAsyncError;
-  decltype(&::ncclCommFinalize) CommFinalize;
-  decltype(&::ncclCommDestroy) CommDestroy;
-  decltype(&::ncclCommAbort) CommAbort;
-  decltype(&::ncclAllReduce) AllReduce;
-  decltype(&::ncclReduceScatter) ReduceScatter;
-  decltype(&::ncclAllGather) AllGather;
-  decltype(&::ncclBroadcast) Broadcast;
-  decltype(&::ncclGroupStart) GroupStart;
-  decltype(&::ncclGroupEnd) GroupEnd;
-  decltype(&::ncclGetErrorString) GetErrorString;
-  decltype(&::ncclGetLastError) GetLastError;
+  LibrarySymbols symbols;
+
+  decltype(&::ncclGetVersion) GetVersion = symbols["ncclGetVersion"];
+  decltype(&::ncclGetUniqueId) GetUniqueId = symbols["ncclGetUniqueId"];
+  decltype(&::ncclCommInitRankConfig) CommInitRankConfig = symbols["ncclCommInitRankConfig"];
+  decltype(&::ncclCommGetAsyncError) CommGetAsyncError = symbols["ncclCommGetAsyncError"];
+  decltype(&::ncclCommFinalize) CommFinalize = symbols["ncclCommFinalize"];
+  decltype(&::ncclCommDestroy) CommDestroy = symbols["ncclCommDestroy"];
+  decltype(&::ncclCommAbort) CommAbort = symbols["ncclCommAbort"];
+  decltype(&::ncclAllReduce) AllReduce = symbols["ncclAllReduce"];
+  decltype(&::ncclReduceScatter) ReduceScatter = symbols["ncclReduceScatter"];
+  decltype(&::ncclAllGather) AllGather = symbols["ncclAllGather"];
+  decltype(&::ncclBroadcast) Broadcast = symbols["ncclBroadcast"];
+  decltype(&::ncclGroupStart) GroupStart = symbols["ncclGroupStart"];
+  decltype(&::ncclGroupEnd) GroupEnd = symbols["ncclGroupEnd"];
+  decltype(&::ncclGetErrorString) GetErrorString = symbols["ncclGetErrorString"];
+  decltype(&::ncclGetLastError) GetLastError = symbols["ncclGetLastError"];
 };
 
 struct OpenedNccl {
   const NcclLibrary* library = nullptr;
-  int version = 0;       // as ncclGetVersion returns it: 22809 is 2.28.9
-  std::string why_none;  // one line, when there is none
+  int version = 0;         // as ncclGetVersion returns it: 22809 is 2.28.9
+  std::string why_none{};  // one line, when there is none
 };
 
 // libnccl.so.2, or the file in the environment variable TANDEM_NCCL_LIBRARY; opened by the first call.

@@ -9,10 +9,9 @@
 #include <thread>
 
 #include "parallel/abort_message.h"
-#include "parallel/call_watch.h"
 #include "parallel/deadline.h"
-#include "parallel/exit_watch.h"
 #include "parallel/launcher_end.h"
+#include "parallel/watchdog.h"
 
 using namespace tandem::parallel;
 

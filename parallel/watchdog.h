@@ -1,24 +1,29 @@
-// CallWatch: a watchdog for library calls that must not block.
+// Watchdogs of calls of other libraries: threads that end the process, without unwinding, if a call does not
+// return. `last_act` runs before the end and should print the reason.
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <thread>
 
 namespace tandem::parallel {
 
-// Calls are short and do not overlap. If one takes `deadline_s` seconds of this process's running time, a
-// thread runs `last_act` and ends the process with exit code 1, without unwinding. A call costs two stores;
-// the thread looks four times a second.
+// For a call that may wait: ends the process with `exit_code` unless destroyed within `deadline_s` seconds.
+class ExitWatch {
+ public:
+  ExitWatch(double deadline_s, int exit_code, std::function<void()> last_act);
+
+ private:
+  std::jthread thread_;
+};
+
+// For calls that must not block; they do not overlap. Ends the process with exit code 1 if one takes
+// `deadline_s` seconds of this process's running time. A call costs two stores; the thread looks four times a
+// second.
 class CallWatch {
  public:
   CallWatch(double deadline_s, std::function<void()> last_act);
-  ~CallWatch();
-  CallWatch(const CallWatch&) = delete;
-  CallWatch& operator=(const CallWatch&) = delete;
 
   // Marks the duration of a call.
   class Inside {
@@ -34,13 +39,9 @@ class CallWatch {
 
  private:
   void step() { steps_.store(steps_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
-  void look(double deadline_s, const std::function<void()>& last_act);
 
   std::atomic<std::uint64_t> steps_{0};  // odd: inside
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool over_ = false;
-  std::thread thread_;
+  std::jthread thread_;
 };
 
 }  // namespace tandem::parallel
