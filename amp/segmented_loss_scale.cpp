@@ -120,12 +120,15 @@ int SegmentedLossScale::log2_scale_of(const Parameter& parameter) const {
   return found == segments_.end() ? 0 : scales_[found->second];
 }
 
-BorderScope::BorderScope(const SegmentedLossScale& borders)
-    : borders_(borders), crossed_(borders.borders_.size()), observed_(*this) {}
+BorderScope::BorderScope(const SegmentedLossScale* borders) : borders_(borders) {
+  if (!borders) return;
+  crossed_.resize(borders->borders_.size());
+  observed_.emplace(*this);
+}
 
 Tensor BorderScope::passed_on(nn::Module& module, const Tensor& output) {
-  const auto found = borders_.borders_.find(&module);
-  if (found == borders_.borders_.end()) return output;
+  const auto found = borders_->borders_.find(&module);
+  if (found == borders_->borders_.end()) return output;
   Tensor scaled = scale_gradient(output, found->second.log2_factor);
   if (scaled.requires_grad()) crossed_[found->second.number].push_back(node_of(scaled));
   return scaled;
@@ -135,8 +138,9 @@ void BorderScope::finish(const Tensor& loss) const {
   constexpr const char* kWayOut =
       "segments need the same graph in every step; set precision.scaler to dynamic, or use BF16 "
       "(precision=amp_bf16)";
+  if (!borders_) return;
   const BackwardChain chain = chain_of(loss);
-  for (const auto& [module, border] : borders_.borders_) {
+  for (const auto& [module, border] : borders_->borders_) {
     const std::vector<const Node*>& nodes = crossed_[border.number];
     require(nodes.size() == 1 && border.number < chain.borders.size() &&
                 chain.borders[border.number] == nodes.front(),
@@ -146,8 +150,8 @@ void BorderScope::finish(const Tensor& loss) const {
             border.path, nodes.size(), kWayOut);
   }
   for (const auto& [leaf, link] : chain.leaves) {
-    const auto found = borders_.segments_.find(leaf);
-    require(found == borders_.segments_.end() ? link == 0 : found->second == link, "scaler",
+    const auto found = borders_->segments_.find(leaf);
+    require(found == borders_->segments_.end() ? link == 0 : found->second == link, "scaler",
             "a parameter is used in segment {}, unlike in the calibration batches; {}", link + 1, kWayOut);
   }
 }

@@ -62,7 +62,8 @@ class SegmentedLossScale {
 // Inserts the borders into forward passes within the scope.
 class BorderScope final : public nn::ModuleObserver {
  public:
-  explicit BorderScope(const SegmentedLossScale& borders);
+  // `borders`: null inserts none.
+  explicit BorderScope(const SegmentedLossScale* borders);
   // Call with the loss of a forward before its backward. Throws UserError when the tape lacks a border or has
   // them in another order, or when a parameter lies in an unexpected segment, which would give wrong
   // gradients.
@@ -71,9 +72,9 @@ class BorderScope final : public nn::ModuleObserver {
   Tensor passed_on(nn::Module& module, const Tensor& output) override;
 
  private:
-  const SegmentedLossScale& borders_;
+  const SegmentedLossScale* const borders_;
   std::vector<std::vector<const Node*>> crossed_;  // by number
-  nn::ModuleObserverScope observed_;
+  std::optional<nn::ModuleObserverScope> observed_;
 };
 
 }  // namespace tandem::amp

@@ -73,8 +73,6 @@ class HostNotes : public nn::ModuleObserver {
 
 }  // namespace
 
-bool Step::recordable() const { return backend().records(); }
-
 void Step::check_recordable() const {
   require(backend().records(), "step", "{} does not record work", to_string(buffers().device()));
   require(!unscaled_, "step", "unscaled gradients are not recorded");

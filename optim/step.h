@@ -83,13 +83,11 @@ class Step {
   // losses. (Losses of a shared scaler with ScalerScope::loss stay counted.)
   void clear();
 
-  // Whether the device can record steps.
-  bool recordable() const;
   // Records and executes `forward`, which returns the loss, and backward(loss, samples, loss_index), for the
   // next micro-batch. Everything that `forward` reads must stay at its address for every replay; random
   // numbers come from a counter (random_counter). It may run modules of other steps; they must outlive the
-  // recording. Run some ordinary steps first. Throws UserError unless recordable(), and whatever forward and
-  // the device throw; the step is then as before and can continue without recording.
+  // recording. Run some ordinary steps first. Throws UserError if the device records no work, and whatever
+  // forward and the device throw; the step is then as before and can continue without recording.
   std::unique_ptr<RecordedBackward> record_backward(const std::function<Tensor()>& forward,
                                                     PartWeight samples, int loss_index = 0);
   // Replays a recording instead of calling backward. Throws UserError for a micro-batch of another number, or

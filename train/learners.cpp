@@ -123,6 +123,11 @@ double Learners::loss_scale(std::size_t phase) {
   return static_cast<double>(learners_[phase].step->loss_scale(learners_[phase].first_loss).item());
 }
 
+void Learners::set_loss_scale(double scale) {
+  for (Learner& learner : learners_)
+    for (int i = 0; i < learner.step->scaler().count(); ++i) learner.step->scaler().set(scale, i);
+}
+
 std::string Learners::prefix_of(std::size_t phase) const {
   return size() == 1 ? "" : learners_[phase].phase.name + ".";
 }

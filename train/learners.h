@@ -50,6 +50,8 @@ class Learners {
   void begin_averages();
   // The loss scale of a phase; waits for the device.
   double loss_scale(std::size_t phase);
+  // Sets all loss scales, a power of two.
+  void set_loss_scale(double scale);
 
   // State of the steps and their scalers, for a bit-identical resume, see Step::state. With several phases,
   // names begin with the phase's ("generator.master.generator.main.0.weight").

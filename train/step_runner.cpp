@@ -36,20 +36,6 @@ void copy_values(const tasks::CarriedState& from, const tasks::CarriedState& to)
   }
 }
 
-// Scope of segment borders around a forward, if there are any.
-class Borders {
- public:
-  explicit Borders(const amp::SegmentedLossScale* borders) {
-    if (borders) scope_.emplace(*borders);
-  }
-  void finish(const Tensor& loss) const {
-    if (scope_) scope_->finish(loss);
-  }
-
- private:
-  std::optional<amp::BorderScope> scope_;
-};
-
 }  // namespace
 
 Tensor loss_of_phase(tasks::Task& task, std::size_t phase, const datasets::Batch& batch,
@@ -91,7 +77,7 @@ Tensor StepRunner::forward(const datasets::Batch& batch, tasks::CarriedState& ca
   const RandomNumbers random{options_.seed, 0, draw_number(micro_batch),
                              step_.random_counter(options_.number_by_applied)};
   const amp::Autocast autocast(precision_, phase_);
-  const Borders borders(borders_);
+  const amp::BorderScope borders(borders_);
   const BatchNormPeersScope together(options_.peers);
   const tasks::OutputsReady ready = [&] {
     stages_.finish(Stage::forward);
@@ -117,7 +103,7 @@ Tensor StepRunner::loss_again(const datasets::Batch& batch, tasks::CarriedState 
   const auto step =
       static_cast<std::uint32_t>(options_.number_by_applied ? skipped.applied : skipped.attempted - 1);
   const amp::Autocast autocast(precision_, phase_);
-  const Borders borders(borders_);
+  const amp::BorderScope borders(borders_);
   const BatchNormPeersScope apart(options_.peers ? &alone_ : nullptr);
   Tensor loss = loss_of_phase(task_, phase_, batch, {options_.seed, step, draw_number(call)}, &carry);
   autocast.finish();

@@ -21,9 +21,7 @@ std::string SyntheticScale::find(const config::Loaded& loaded, Device device) {
 SyntheticScale::SyntheticScale(const std::string& found, tasks::Task& task, Learners& learners) {
   if (found.empty()) return;
   const auto json = nlohmann::json::parse(found);
-  const double scale = std::exp2(json.at("start").get<int>());
-  for (Learner& learner : learners)
-    for (int i = 0; i < learner.step->scaler().count(); ++i) learner.step->scaler().set(scale, i);
+  learners.set_loss_scale(std::exp2(json.at("start").get<int>()));
   if (!json.contains("segments")) return;
   const auto segments = segments_in(found, "the calibration on synthetic batches");
   segments_ = segments.size();

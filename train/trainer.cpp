@@ -4,16 +4,36 @@
 
 #include <utility>
 
+#include "autograd/node.h"
+#include "autograd/observers.h"
 #include "core/error.h"
 #include "core/guard.h"
 #include "files/write.h"
 #include "parallel/abort_message.h"
 #include "parallel/agreement.h"
-#include "train/guarded_ops.h"
 #include "train/ranges.h"
 #include "train/trainer_session.h"
 
 namespace tandem::train {
+
+namespace {
+
+// Checks the guards of host memory (core/guard.h) after every op of its thread; an overwritten guard is an
+// InternalError with the op's name.
+class GuardedOps final : public OpObserver {
+ public:
+  void after_forward(const OpInfo& op, std::span<const Tensor>, std::span<const Tensor>) override {
+    guard::check(op.name);
+  }
+  void after_backward(const Node& node, std::span<const Tensor>) override {
+    guard::check(fmt::format("{} backward", node.info().name));
+  }
+
+ private:
+  const ObserverScope observed_{*this};
+};
+
+}  // namespace
 
 const char* name_of(TrainStatus status) {
   constexpr const char* names[] = {"completed", "interrupted", "failed", "diverged"};
@@ -77,10 +97,12 @@ TrainResult Trainer::run(const runs::RunDirectory* directory, const std::string&
   Session session(*this, directory, stop, std::move(resumed));
   const auto ranges = profile::ranges_if_asked(device_);
   if (ranges) ranges->watch(stages_);
-  const auto guarded = guarded_ops_if_asked();
-  if (guarded)
+  std::optional<GuardedOps> guarded;
+  if (guard::on()) {
+    guarded.emplace();
     notes.push_back(
         "guards are on (TANDEM_GUARD): the memory around every kernel is checked, which slows training down");
+  }
   try {
     begin(session, command_line, warnings, notes);
     session.stops = ranks_.any(session.output.fatal_error().has_value());

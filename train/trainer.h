@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "amp/autocast.h"
+#include "amp/calibration.h"
 #include "amp/segmented_loss_scale.h"
 #include "config/task.h"
 #include "data/loader.h"
@@ -92,6 +93,7 @@ class Trainer {
   std::vector<std::string> data_and_model_lines() const;
   std::string run_line() const;
   void warn_of_underflow(Session& session);
+  amp::Calibration calibrated(Session& session);
   void calibrate_scale(Session& session);
   void set_segments(Session& session);
   void train(Session& session);

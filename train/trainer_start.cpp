@@ -289,6 +289,16 @@ void Trainer::warn_of_underflow(Session& session) {
       fmt::format("FP16 without a loss scale: {}; \"scaler\": \"dynamic\" prevents it", found));
 }
 
+// Calibrates, and stores the result in the run directory; on the first rank.
+amp::Calibration Trainer::calibrated(Session& session) {
+  amp::Calibration found = calibrate(loaded_, task_->data(), device_);
+  if (session.output.directory())
+    files::write_atomically(session.output.directory()->calibration(),
+                            files::json_text(to_json(found), 2) + "\n");
+  session.output.say(to_string(found));
+  return found;
+}
+
 // A resumed run restores its loss scale; others calibrate it before the first step.
 void Trainer::calibrate_scale(Session& session) {
   if (config_.precision.scaler.mode == "segments") return set_segments(session);
@@ -304,16 +314,9 @@ void Trainer::calibrate_scale(Session& session) {
       start = fmt::format("{}", log2);
       return;
     }
-    const amp::Calibration found = calibrate(loaded_, task_->data(), device_);
-    if (session.output.directory())
-      files::write_atomically(session.output.directory()->calibration(),
-                              files::json_text(to_json(found), 2) + "\n");
-    session.output.say(to_string(found));
-    start = fmt::format("{}", amp::start_of(found, scaler));
+    start = fmt::format("{}", amp::start_of(calibrated(session), scaler));
   });
-  const double scale = std::exp2(std::stoi(ranks_.text_of_first([&] { return start; })));
-  for (Learner& learner : *learners_)
-    for (int i = 0; i < learner.step->scaler().count(); ++i) learner.step->scaler().set(scale, i);
+  learners_->set_loss_scale(std::exp2(std::stoi(ranks_.text_of_first([&] { return start; }))));
 }
 
 // A new run finds its segments by calibration and stores them; a resumed run reads them.
@@ -323,12 +326,9 @@ void Trainer::set_segments(Session& session) {
   ranks_.together([&] {
     if (!ranks_.first()) return;
     if (begins) {
-      const amp::Calibration calibration = calibrate(loaded_, task_->data(), device_);
-      found = files::json_text(to_json(calibration), 2) + "\n";
+      const amp::Calibration calibration = calibrated(session);
+      found = files::json_text(to_json(calibration));
       start = fmt::format("{}", amp::start_of(calibration, precision_of(config_).scaler));
-      if (session.output.directory())
-        files::write_atomically(session.output.directory()->calibration(), found);
-      session.output.say(to_string(calibration));
     } else if (session.output.directory()) {
       found = files::read_text_if_there(session.output.directory()->calibration()).value_or("{}");
     }
@@ -338,9 +338,8 @@ void Trainer::set_segments(Session& session) {
   const auto segments = segments_in(ranks_.text_of_first([&] { return found; }), file);
   const double scale = std::exp2(std::stoi(ranks_.text_of_first([&] { return start; })));
   borders_ = std::make_unique<amp::SegmentedLossScale>(task_->model(), segments);
-  optim::Step& step = *learners_->front().step;
-  if (begins) step.scaler().set(scale);
-  train::set_segments(step, *borders_);
+  if (begins) learners_->set_loss_scale(scale);
+  train::set_segments(*learners_->front().step, *borders_);
   (*runners_)[0].set_borders(borders_.get());
 }
 

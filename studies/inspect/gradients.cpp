@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <unordered_map>
 
 #include "autograd/engine.h"
@@ -22,8 +21,7 @@ std::vector<amp::GradientCollector::Layer> collect(train::Workbench& bench, cons
                                                    const amp::ResolvedPrecision& resolved,
                                                    const amp::SegmentedLossScale* borders) {
   amp::GradientCollector collector(bench.model(), 1.0, false);
-  std::optional<amp::BorderScope> scope;
-  if (borders) scope.emplace(*borders);
+  const amp::BorderScope scope(borders);
   for (const Batch& entry : batches) {
     for (std::size_t phase = 0; phase < bench.phases(); ++phase)
       backward(bench.loss(entry.batch, resolved, entry.step, phase));

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <optional>
 
 #include "autograd/engine.h"
 #include "core/backend.h"
@@ -28,10 +27,9 @@ Tensor ShadowStep::forward(const amp::ResolvedPrecision& resolved, int batch) {
 ShadowStep::Outcome ShadowStep::run(const amp::ResolvedPrecision& resolved, int batch, double scale) {
   ++runs_;
   model().clear_gradients();
-  std::optional<amp::BorderScope> crossing;
-  if (borders_) crossing.emplace(*borders_);
+  const amp::BorderScope crossing(borders_);
   const Tensor loss = forward(resolved, batch);
-  if (crossing) crossing->finish(loss);
+  crossing.finish(loss);
   backward(loss, scale);
   Outcome outcome{.loss = loss.item(), .gradient = {}};
   for (const Parameter& parameter : model().parameters()) {

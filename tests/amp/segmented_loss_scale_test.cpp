@@ -97,10 +97,9 @@ std::vector<double> trained(const std::function<std::unique_ptr<optim::Optimizer
   std::vector<double> values;
   for (Index t = 0; t < 6; ++t) {
     for (int part = 0; part < options.accumulate; ++part) {
-      std::optional<amp::BorderScope> scope;
-      if (segments) scope.emplace(borders);
+      const amp::BorderScope scope(segments ? &borders : nullptr);
       const Tensor loss = loss_of(*model, t * options.accumulate + part);
-      if (scope) scope->finish(loss);
+      scope.finish(loss);
       step.backward(loss);
     }
     if (ends == Ends::unscaled) step.unscale();
@@ -225,7 +224,7 @@ TEST_CASE("segments that are not those of the backward pass are refused", "[segm
   const auto model = network();
   const auto finish = [&](const std::vector<SegmentedLossScale::Segment>& segments) {
     const SegmentedLossScale borders(*model, segments);
-    const amp::BorderScope scope(borders);
+    const amp::BorderScope scope(&borders);
     scope.finish(loss_of(*model, 0));
   };
   finish(three(*model, 1, 2));
@@ -341,10 +340,9 @@ double distance_after(std::optional<double> scale, bool segments = false) {
     Tensor loss;
     {
       const amp::Autocast autocast(plan);
-      std::optional<amp::BorderScope> scope;
-      if (borders) scope.emplace(*borders);
+      const amp::BorderScope scope(borders ? &*borders : nullptr);
       loss = stretched.loss();
-      if (scope) scope->finish(loss);
+      scope.finish(loss);
     }
     step.backward(loss);
     step.apply();
@@ -389,8 +387,8 @@ TEST_CASE("gradients that are looked at carry no scale of a segment", "[segments
   const auto seen = [&](bool segments, bool divided = true) {
     std::optional<SegmentedLossScale> borders;
     amp::GradientCollector collector(*model, 1.0, divided);
-    std::optional<amp::BorderScope> scope;
-    if (segments) scope.emplace(borders.emplace(*model, three(*model, 5, -3)));
+    if (segments) borders.emplace(*model, three(*model, 5, -3));
+    const amp::BorderScope scope(borders ? &*borders : nullptr);
     backward(loss_of(*model, 0));
     model->clear_gradients();
     return collector.layers();

@@ -196,7 +196,6 @@ TEST_CASE("steps that share a scaler are recorded with the bits of ordinary ones
         Settings{.precision = amp::Precision::amp_bf16(), .initial = 1.0}, Settings{.initial = 0x1p24}}) {
     CAPTURE(name_of(settings.precision.dtype), settings.two_losses, settings.initial);
     Adversaries ordinary(settings, false), recorded(settings, true);
-    CHECK(recorded.critic_step.recordable() == device().records());
     for (int n = 0; n < 12; ++n) {
       CAPTURE(n);
       // Once so loud a loss that the critic's gradients overflow, and the generator's do not.

@@ -35,11 +35,10 @@ std::vector<float> gradients(PlannedSteps& steps, const amp::ResolvedPrecision& 
   Tensor loss;
   {
     const amp::Autocast autocast(plan);
-    std::optional<amp::BorderScope> scope;
-    if (borders) scope.emplace(*borders);
+    const amp::BorderScope scope(borders);
     loss = steps.forward();
     autocast.finish();
-    if (scope) scope->finish(loss);
+    scope.finish(loss);
   }
   backward(loss);
   std::vector<float> found;
