@@ -32,7 +32,7 @@ std::regex expression_of(const std::string& match) {
 // The new rule of each listed op.
 std::unordered_map<const OpInfo*, CastRule> moved_rules(const OpLists& lists) {
   std::unordered_map<const OpInfo*, CastRule> moved;
-  if (lists.allow.empty() && lists.deny.empty() && lists.infer.empty()) return moved;
+  if (lists.empty()) return moved;
   const auto take = [&](const std::vector<std::string>& names, const char* path, CastRule rule) {
     for (const std::string& name : names) {
       const OpInfo* const found = find_op(name);
@@ -65,9 +65,7 @@ void check_parts(const Precision& p) {
           (p.masters && p.state_dtype == DType::f32 && !p.lower_batch_norm && !p.round_weight_gradients),
       "precision",
       "level O0 is FP32 throughout: weights, gradients, optimizer state and statistics; use another level");
-  require(p.lowers() ||
-              (p.layers.empty() && p.lists.allow.empty() && p.lists.deny.empty() && p.lists.infer.empty()),
-          "precision",
+  require(p.lowers() || (p.layers.empty() && p.lists.empty()), "precision",
           "lists and layers change parts of a 16-bit run, but level O0 is FP32 throughout; use level O1");
   require(p.masters || p.level != Level::O2, "precision",
           "masters are off with O2, which is defined by its FP32 masters; O3 is O2 without them");
@@ -164,13 +162,7 @@ DType CastPolicy::prepare(const OpInfo& info, std::span<Tensor> inputs, DType co
   const bool lower = rule == CastRule::lower ||
                      (level_ >= Level::O2 && (rule == CastRule::neutral || rule == CastRule::widest));
   if (lower) {
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      Tensor& input = inputs[i];
-      const Role role = i < info.roles.size() ? info.roles[i] : Role::data;
-      if (!input.defined() || role == Role::keep || !is_floating(input.dtype()) || input.dtype() == dtype_)
-        continue;
-      input = lowered(input);
-    }
+    convert_inputs(info, inputs, dtype_, [this](const Tensor& input) { return lowered(input); });
     return dtype_;
   }
   require(rule != CastRule::banned, info.name,
@@ -214,14 +206,10 @@ class OwnMath final : public PrecisionPolicy {
   DType prepare(const OpInfo& info, std::span<Tensor> inputs, DType common) override {
     if (info.rule != CastRule::lower || info.traits.one_type || !is_floating(common) || common == DType::f64)
       return others_->prepare(info, inputs, common);
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      Tensor& input = inputs[i];
-      const Role role = i < info.roles.size() ? info.roles[i] : Role::data;
-      if (!input.defined() || role == Role::keep || !is_floating(input.dtype()) || input.dtype() == math_)
-        continue;
+    convert_inputs(info, inputs, math_, [this](const Tensor& input) {
       const Tensor copy = is_16bit(math_) ? working_copy(input, math_) : Tensor();
-      input = copy.defined() ? copy : cast(input, math_);
-    }
+      return copy.defined() ? copy : cast(input, math_);
+    });
     return result_;
   }
 

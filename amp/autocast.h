@@ -20,6 +20,16 @@
 
 namespace tandem::amp {
 
+// Replaces each floating input that is not `keep` and has another dtype than `to` by convert(input).
+template <class Convert>
+void convert_inputs(const OpInfo& info, std::span<Tensor> inputs, DType to, Convert&& convert) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const bool kept = i < info.roles.size() && info.roles[i] == Role::keep;
+    if (inputs[i].defined() && !kept && is_floating(inputs[i].dtype()) && inputs[i].dtype() != to)
+      inputs[i] = convert(inputs[i]);
+  }
+}
+
 // Policy of a Precision with the rule of each op looked up. Rules:
 //   lower:    `data` inputs are cast to the 16-bit type; the result has it too.
 //   fp32:     inputs unchanged, f32 result.

@@ -80,18 +80,6 @@ std::vector<GradientCollector::Layer> ChainCollector::layers() const {
   return all;
 }
 
-ExponentHistogram ChainCollector::activations() const {
-  ExponentHistogram sum;
-  for (const GradientCollector::Layer& layer : layers()) sum.add(layer.activations);
-  return sum;
-}
-
-ExponentHistogram ChainCollector::weights() const {
-  ExponentHistogram sum;
-  for (const GradientCollector::Layer& layer : layers()) sum.add(layer.weights);
-  return sum;
-}
-
 std::vector<std::string> ChainCollector::borders_of_all() const {
   if (passes_.empty()) return {};
   const auto shared = [&](std::vector<std::string> borders) {

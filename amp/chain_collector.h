@@ -35,8 +35,6 @@ class ChainCollector final : public OpObserver, public nn::ModuleObserver {
 
   // Over all backward passes.
   std::vector<GradientCollector::Layer> layers() const;
-  ExponentHistogram activations() const;
-  ExponentHistogram weights() const;
   // Borders that all passes have in the same order; none if orders differ.
   BackwardLinks links() const;
 

@@ -124,12 +124,6 @@ ExponentHistogram GradientCollector::activations() const {
   return sum;
 }
 
-ExponentHistogram GradientCollector::weights() const {
-  ExponentHistogram sum;
-  for (const Layer& layer : layers_) sum.add(layer.weights);
-  return sum;
-}
-
 std::vector<GradientCollector::Layer> GradientCollector::take() {
   std::vector<Layer> taken = layers_;
   for (Layer& layer : layers_) layer.activations = layer.weights = {};

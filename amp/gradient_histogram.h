@@ -69,9 +69,8 @@ class GradientCollector final : public OpObserver, public nn::ModuleObserver {
 
   // In the order of forward; without layers that have no gradient.
   std::vector<Layer> layers() const;
-  // Over all layers.
+  // Activation gradients over all layers.
   ExponentHistogram activations() const;
-  ExponentHistogram weights() const;
   // The gradients collected since the last call, for all layers so far in their current numbering.
   std::vector<Layer> take();
 

@@ -15,18 +15,12 @@ namespace {
 
 constexpr std::string_view kMakeAgain = "make it again: tandem plan CONFIG";
 
-Role role_of(const OpInfo& info, std::size_t input) {
-  return input < info.roles.size() ? info.roles[input] : Role::data;
-}
-
 void check_precision(const plan::PrecisionPlan& plan, const std::string& file, const Precision& precision) {
   require(precision.level == Level::O1, "plan", "{} decides for every op, which needs level O1; use level O1",
           file);
   require(precision.dtype == plan.dtype, "plan", "{} is for {}, but precision.dtype is {}; {}", file,
           name_of(plan.dtype), name_of(precision.dtype), kMakeAgain);
-  const OpLists& lists = precision.lists;
-  require(lists.allow.empty() && lists.deny.empty() && lists.infer.empty() && precision.layers.empty(),
-          "plan",
+  require(precision.lists.empty() && precision.layers.empty(), "plan",
           "{} decides for every op, so lists and layers have no effect; remove them, or pin ops with "
           "`must` when the plan is made",
           file);
@@ -183,16 +177,6 @@ Tensor PlannedPolicy::converted(const Tensor& tensor, DType to) {
   return shared_.back().cast;
 }
 
-void PlannedPolicy::convert_data(const OpInfo& info, std::span<Tensor> inputs, DType to) {
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    Tensor& input = inputs[i];
-    if (!input.defined() || role_of(info, i) == Role::keep || !is_floating(input.dtype()) ||
-        input.dtype() == to)
-      continue;
-    input = converted(input, to);
-  }
-}
-
 DType PlannedPolicy::prepare(const OpInfo& info, std::span<Tensor> inputs, DType common) {
   // The first kind are casts, including this policy's own.
   if (!asks_for_types(info, inputs) || info.traits.moves_values()) return common;
@@ -203,10 +187,13 @@ DType PlannedPolicy::prepare(const OpInfo& info, std::span<Tensor> inputs, DType
   require(info.rule != CastRule::banned, info.name,
           "its gradient does not fit 16 bits; use the form that takes logits, or leave the region with "
           "amp::Autocast::off()");
+  const auto convert = [&](DType to) {
+    convert_inputs(info, inputs, to, [&](const Tensor& input) { return converted(input, to); });
+  };
   if (entry->product) {
-    convert_data(info, inputs, entry->operands);
+    convert(entry->operands);
   } else if (entry->keeps_type && entry->out != common) {
-    convert_data(info, inputs, entry->out);
+    convert(entry->out);
   }
   return entry->out;
 }

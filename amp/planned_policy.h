@@ -112,7 +112,6 @@ class PlannedPolicy final : public PrecisionPolicy, public nn::ModuleObserver {
   const Entry* look_up(const OpInfo& info);
   [[noreturn]] void fail(const OpInfo& info) const;
   Tensor converted(const Tensor& tensor, DType to);
-  void convert_data(const OpInfo& info, std::span<Tensor> inputs, DType to);
 
   const PlannedTypes& types_;
   const std::size_t phase_;

@@ -25,6 +25,8 @@ struct OpLists {
   std::vector<std::string> allow;  // lower: inputs cast to the 16-bit type
   std::vector<std::string> deny;   // fp32: f32 arithmetic and result
   std::vector<std::string> infer;  // neutral: the type of the inputs
+
+  bool empty() const { return allow.empty() && deny.empty() && infer.empty(); }
 };
 
 // Layers whose path contains a match of `match` (an ECMAScript regular expression) run in `dtype`, including
@@ -69,6 +71,10 @@ struct Precision {
   static Precision o3(DType dtype);
 
   bool lowers() const { return level != Level::O0; }
+  // Level O1 without lists, layers and 16-bit batch norm, from which plans start.
+  bool is_plain_o1() const {
+    return level == Level::O1 && layers.empty() && lists.empty() && !lower_batch_norm;
+  }
   // Whether anything, the model or a layer, may run in this 16-bit type.
   bool runs_in(DType type) const;
 };

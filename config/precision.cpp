@@ -119,12 +119,9 @@ amp::Precision precision_of(const PrecisionConfig& from) {
   const bool fp16 = precision.runs_in(DType::f16) && from.level != "O3";
   precision.scaler = scaler_of(from.scaler, fp16);
   amp::check(precision);
-  require(
-      !from.plan || (precision.level == amp::Level::O1 && from.layers.empty() && from.lists.allow.empty() &&
-                     from.lists.deny.empty() && from.lists.infer.empty() && !precision.lower_batch_norm),
-      "precision",
-      "a plan sets the dtypes of every op, starting from level O1: use that level, and leave out lists, "
-      "layers and batch_norm");
+  require(!from.plan || precision.is_plain_o1(), "precision",
+          "a plan sets the dtypes of every op, starting from level O1: use that level, and leave out lists, "
+          "layers and batch_norm");
   require(!from.plan || !from.plan->empty(), "precision",
           "plan is empty; give a file that `tandem plan` wrote, or auto");
   require(from.on_skip != "retry" || precision.scaler.moves(), "precision",

@@ -37,15 +37,20 @@ class Gradients {
     if (chain_) chain_->end_backward();
   }
   std::int64_t non_finite() const {
-    return chain_ ? chain_->activations().non_finite() + chain_->weights().non_finite()
-                  : layers_->activations().non_finite() + layers_->weights().non_finite();
+    std::int64_t sum = 0;
+    for (const auto& layer : layers()) sum += layer.activations.non_finite() + layer.weights.non_finite();
+    return sum;
   }
   amp::Calibration calibration(int batches, const optim::ScalerOptions& scaler) const {
-    return chain_ ? amp::segmented(chain_->layers(), chain_->links(), batches, scaler)
-                  : amp::calibration_of(layers_->layers(), batches);
+    return chain_ ? amp::segmented(layers(), chain_->links(), batches, scaler)
+                  : amp::calibration_of(layers(), batches);
   }
 
  private:
+  std::vector<amp::GradientCollector::Layer> layers() const {
+    return chain_ ? chain_->layers() : layers_->layers();
+  }
+
   std::optional<amp::GradientCollector> layers_;
   std::optional<amp::ChainCollector> chain_;
 };

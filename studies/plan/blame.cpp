@@ -156,9 +156,8 @@ class BlameRun {
  private:
   static amp::Precision precision_for(const config::Loaded& loaded) {
     amp::Precision precision = train::precision_of(loaded.config);
-    require(precision.level == amp::Level::O1 && precision.layers.empty() && precision.lists.allow.empty() &&
-                precision.lists.deny.empty() && precision.lists.infer.empty() && !precision.lower_batch_norm,
-            "", "inspect --blame: precision {}: needs level O1 or a plan; set precision=amp_fp16 or amp_bf16",
+    require(precision.is_plain_o1(), "",
+            "inspect --blame: precision {}: needs level O1 or a plan; set precision=amp_fp16 or amp_bf16",
             loaded.config.precision.label());
     return precision;
   }

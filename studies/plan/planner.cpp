@@ -38,9 +38,7 @@ amp::Precision precision_of(const config::Loaded& loaded) {
   amp::Precision precision = train::precision_of(loaded.config);
   const bool fp16 = loaded.config.precision.dtype == "fp16";
   if (!precision.lowers()) precision = fp16 ? amp::Precision::amp_fp16() : amp::Precision::amp_bf16();
-  require(precision.level == amp::Level::O1 && precision.layers.empty() && precision.lists.allow.empty() &&
-              precision.lists.deny.empty() && precision.lists.infer.empty() && !precision.lower_batch_norm,
-          "plan",
+  require(precision.is_plain_o1(), "plan",
           "precision {}: a plan starts from level O1 without lists, layers and 16-bit batch norm; set "
           "precision=amp_bf16, and pin ops with --must",
           loaded.config.precision.label());
