@@ -25,6 +25,7 @@
 #include "parallel/agreement.h"
 #include "parallel/launch.h"
 #include "runs/run_data.h"
+#include "studies/compare/statistics.h"
 #include "studies/profile/profile.h"
 #include "tasks/skipped_samples.h"
 #include "train/ranges.h"
@@ -37,19 +38,12 @@ namespace tandem::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// Linear interpolation between the values of a sorted list.
-double quantile(const std::vector<double>& sorted, double q) {
-  const double at = q * static_cast<double>(sorted.size() - 1);
-  const auto low = static_cast<std::size_t>(at);
-  const std::size_t high = std::min(low + 1, sorted.size() - 1);
-  return sorted[low] + (at - static_cast<double>(low)) * (sorted[high] - sorted[low]);
-}
+using compare::quantile;
 
 struct Measured {
-  std::int64_t items = 0;                                                // per step
-  std::vector<double> step_ms;                                           // sorted
-  std::array<std::vector<double>, train::kStageNames.size()> stages_ms;  // sorted
+  std::int64_t items = 0;  // per step
+  std::vector<double> step_ms;
+  std::array<std::vector<double>, train::kStageNames.size()> stages_ms;
 };
 
 // By phase.
@@ -92,8 +86,6 @@ class Bench {
       for (std::size_t p = 0; p < train::kStageNames.size(); ++p)
         measured.stages_ms[p].push_back(1e3 * stages_.seconds(static_cast<train::Stage>(p)));
     }
-    std::sort(measured.step_ms.begin(), measured.step_ms.end());
-    for (auto& stage : measured.stages_ms) std::sort(stage.begin(), stage.end());
     return measured;
   }
 
@@ -306,10 +298,6 @@ void print_text(const Json& result) {
     if (bytes.get<double>() > 0.0) output::print("  {:<12}{}\n", kind, bytes_text(bytes.get<double>()));
   }
 }
-
-}  // namespace
-
-namespace {
 
 void print_ranks(const Json& result) {
   const auto number = [&](const char* key) { return result[key].get<double>(); };

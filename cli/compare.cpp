@@ -41,7 +41,7 @@ int compare(const CompareArguments& arguments) {
   const train::StopRequest stop;
   const auto say = [](const std::string& line) { output::remark("{}\n", line); };
   try {
-    auto results = compare::run_arms(experiment, stop, {.say = say});
+    auto results = compare::run_arms(experiment, stop, say);
     std::vector<std::optional<compare::ArmSpeed>> speeds;
     if (!arguments.no_speed) speeds = compare::measure_speed(experiment, stop, say);
     std::vector<std::optional<compare::Capacity>> capacities;

@@ -5,7 +5,6 @@
 #include <fmt/core.h>
 #include <omp.h>
 #include <spdlog/version.h>
-#include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -126,12 +125,6 @@ std::string environment_text(const nlohmann::ordered_json& environment) {
   for (const auto& device : environment["devices"]) add("device", device);
   if (environment["cuda"].is_string()) add("CUDA", "no GPU: " + environment["cuda"].get<std::string>());
   return text;
-}
-
-std::size_t peak_resident_bytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<std::size_t>(usage.ru_maxrss) * 1024;
 }
 
 }  // namespace tandem::runs

@@ -14,7 +14,4 @@ nlohmann::ordered_json environment();
 // The same as text for people, one fact per line.
 std::string environment_text(const nlohmann::ordered_json& environment);
 
-// Highest resident memory of the process so far, in bytes.
-std::size_t peak_resident_bytes();
-
 }  // namespace tandem::runs

@@ -11,6 +11,7 @@
 #include "models/advice.h"
 #include "runs/run_data.h"
 #include "studies/advise/products.h"
+#include "studies/compare/statistics.h"
 #include "studies/plan/measure.h"
 #include "studies/plan/planner.h"
 #include "studies/plan/subject.h"
@@ -145,7 +146,7 @@ class AdviceBuilder {
       const double seconds = subject.step(full)[phase_];
       if (i > 0) steps.push_back(seconds);
     }
-    advice_.closure = whole * 1e-9 / planning::median(steps) - 1.0;
+    advice_.closure = whole * 1e-9 / compare::quantile(steps, 0.5) - 1.0;
   }
 
   // "channels of zeros, added by the loader"

@@ -11,7 +11,7 @@
 #include "autograd/ops/conv_ops.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/matmul_ops.h"
-#include "studies/plan/measure.h"
+#include "studies/compare/statistics.h"
 #include "train/planned.h"
 
 namespace tandem::advise {
@@ -132,7 +132,7 @@ std::vector<double> times_of(const std::vector<Product>& products, Backend& back
       if (round > 0) seen[i].push_back(seconds);
     }
   std::vector<double> medians;
-  for (auto& times : seen) medians.push_back(planning::median(std::move(times)));
+  for (auto& times : seen) medians.push_back(compare::quantile(std::move(times), 0.5));
   return medians;
 }
 

@@ -35,12 +35,6 @@ double filled(const ProductSize& size, const UnitSize& unit) {
          models::filled(size.k / size.taps, unit.k);
 }
 
-double intensity(const ProductSize& size) {
-  const auto m = static_cast<double>(size.m), n = static_cast<double>(size.n),
-             k = static_cast<double>(size.k);
-  return m * n * k / (m * k + k * n + m * n);
-}
-
 std::optional<BatchAdvice> batch_for(std::span<const BatchProduct> products, Index at, double ridge,
                                      Index multiple, Index most) {
   const auto reached = [&](double batch) {

@@ -38,9 +38,6 @@ using models::UnitSize;
 // Utilisation of a unit: m·n·k over the same sizes rounded up to multiples of the unit's.
 double filled(const ProductSize& size, const UnitSize& unit);
 
-// FLOP per byte in 16 bits: mnk/(mk + kn + mn).
-double intensity(const ProductSize& size);
-
 // A product of a model at some batch; `m` grows with the batch.
 struct BatchProduct {
   ProductSize size;

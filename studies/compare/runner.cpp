@@ -14,7 +14,7 @@
 #include "files/json_fields.h"
 #include "files/json_text.h"
 #include "files/write.h"
-#include "runs/run_directory.h"
+#include "runs/run_record.h"
 #include "studies/compare/process.h"
 
 namespace tandem::compare {
@@ -25,7 +25,6 @@ namespace {
 
 using config::Json;
 using files::boolean_in;
-using files::integer_in;
 using files::number_in;
 using files::text_in;
 
@@ -36,34 +35,13 @@ Json read_json(const fs::path& path) {
   return Json::parse(files::read_text_if_there(path).value_or(""), nullptr, false);
 }
 
-// Summary of metrics.jsonl over all sessions of the run.
-struct Events {
-  std::string status;  // of the last end event
-  bool finite = true;  // the loss of the last step event
-  std::int64_t steps = 0, applied = 0, skipped = 0;
-  double wall_s = 0.0;
-  std::size_t peak = 0;
-};
-
-Events events_of(const fs::path& run) {
-  Events events;
-  const std::string text = files::read_text_if_there(run / "metrics.jsonl").value_or("");
-  files::each_line(text, [&](std::string_view line, bool) {
-    const Json event = Json::parse(line, nullptr, false);
-    if (!event.is_object()) return;
-    const std::string kind = text_in(event, "event");
-    if (kind == "step") events.finite = event.contains("loss") && event["loss"].is_number();
-    if (kind != "end") return;
-    events.status = text_in(event, "status");
-    events.steps = integer_in(event, "steps");
-    events.applied = integer_in(event, "applied");
-    events.skipped = integer_in(event, "skipped");
-    events.wall_s += number_in(event, "wall_s", 0.0);
-    events.peak =
-        std::max(events.peak,
-                 static_cast<std::size_t>(std::max<std::int64_t>(0, integer_in(event, "peak_memory_bytes"))));
-  });
-  return events;
+// The events of a run; none if it has written none.
+runs::RunRecord events_of(const fs::path& run) {
+  runs::RunRecord record;
+  const fs::path file = run / "metrics.jsonl";
+  if (const std::string text = files::read_text_if_there(file).value_or(""); !text.empty())
+    runs::read_metrics(record, text, file.string());
+  return record;
 }
 
 void move_aside(const fs::path& directory) {
@@ -88,18 +66,20 @@ class ArmRun {
 
   SeedResult result() {
     const Json found = done() ? read_json(directory_ / kResultFile) : run();
-    const Events events = events_of(directory_);
+    const runs::RunRecord events = events_of(directory_);
     SeedResult result;
     result.seed = seed_;
     result.diverged = boolean_in(found, "diverged");
     result.failure = text_in(found, "failure");
     result.value = value_in(found, "metrics");
     result.own = value_in(found, "metrics_in_precision");
-    result.steps = events.steps;
-    result.applied = events.applied;
-    result.skipped = events.skipped;
+    if (events.end) {
+      result.steps = events.end->steps;
+      result.applied = events.end->applied;
+      result.skipped = events.end->skipped;
+    }
     result.train_s = events.wall_s;
-    result.peak_memory_bytes = events.peak;
+    result.peak_memory_bytes = events.peak_memory_bytes;
     return result;
   }
 
@@ -120,11 +100,13 @@ class ArmRun {
 
   Json run() {
     if (fs::exists(directory_) && !same_configuration()) move_aside(directory_);
-    if (events_of(directory_).status != "completed") {
+    if (events_of(directory_).status() != "completed") {
       const Exit exit = train();
       if (exit.code != 0) return save(divergence(exit));
     }
-    Json result{{"diverged", !events_of(directory_).finite}, {"metrics", evaluate({"precision=fp32"})}};
+    const auto steps = events_of(directory_).steps;
+    const bool diverged = !steps.empty() && !std::isfinite(steps.back().loss);
+    Json result{{"diverged", diverged}, {"metrics", evaluate({"precision=fp32"})}};
     result["metrics_in_precision"] =
         arm_.precision == "fp32" ? result["metrics"] : evaluate({"--in-precision"});
     return save(result);
@@ -166,7 +148,7 @@ class ArmRun {
   // A run that stopped itself prints its directory; other failures are not due to the arm.
   Json divergence(const Exit& exit) const {
     const std::size_t end = exit.err.find("\nRun directory: ");
-    const std::string status = events_of(directory_).status;
+    const std::string status = events_of(directory_).status();
     const bool of_the_arm = (exit.code == kExitFailure && status == "failed") ||
                             (exit.code == kExitDiverged && status == "diverged");
     if (!of_the_arm || end == std::string::npos) fail(exit);
@@ -207,7 +189,7 @@ std::string summary(const Experiment& experiment, const SeedResult& result) {
 }  // namespace
 
 std::vector<std::vector<SeedResult>> run_arms(const Experiment& experiment, const train::StopRequest& stop,
-                                              const RunnerOptions& options) {
+                                              const std::function<void(const std::string&)>& say) {
   std::vector<std::vector<SeedResult>> results(experiment.arms.size());
   const std::size_t total = experiment.arms.size() * experiment.seeds.size();
   std::size_t number = 0, kept = 0;
@@ -223,11 +205,11 @@ std::vector<std::vector<SeedResult>> run_arms(const Experiment& experiment, cons
       const double seconds =
           std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
       if (!done)
-        options.say(fmt::format("[{}/{}] {} seed {}: {}, {}", number, total, experiment.arms[i].name, seed,
-                                summary(experiment, results[i].back()), duration_text(seconds)));
+        say(fmt::format("[{}/{}] {} seed {}: {}, {}", number, total, experiment.arms[i].name, seed,
+                        summary(experiment, results[i].back()), duration_text(seconds)));
     }
   }
-  if (kept > 0) options.say(fmt::format("{} of {} runs were finished already", kept, total));
+  if (kept > 0) say(fmt::format("{} of {} runs were finished already", kept, total));
   return results;
 }
 

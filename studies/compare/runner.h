@@ -33,13 +33,10 @@ struct SeedResult {
   std::size_t peak_memory_bytes = 0;
 };
 
-struct RunnerOptions {
-  std::function<void(const std::string&)> say;  // prints a line
-};
-
-// One result for each arm and seed. Runs seed by seed, so that early results have whole pairs. Throws
-// Interrupted; UserError if a run was refused; Error if one failed for another reason than divergence.
+// One result for each arm and seed; `say` prints a line. Runs seed by seed, so that early results have whole
+// pairs. Throws Interrupted; UserError if a run was refused; Error if one failed for another reason than
+// divergence.
 std::vector<std::vector<SeedResult>> run_arms(const Experiment& experiment, const train::StopRequest& stop,
-                                              const RunnerOptions& options);
+                                              const std::function<void(const std::string&)>& say);
 
 }  // namespace tandem::compare

@@ -3,11 +3,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 #include <numeric>
 
 #include "core/error.h"
-#include "studies/compare/student_t.h"
 
 namespace tandem::compare {
 
@@ -55,6 +55,17 @@ double quantile(std::vector<double> values, double q) {
   const auto low = static_cast<std::size_t>(at);
   const std::size_t high = std::min(low + 1, values.size() - 1);
   return values[low] + (at - static_cast<double>(low)) * (values[high] - values[low]);
+}
+
+double student_t_upper_tail(double t, double df) {
+  if (std::isnan(t)) return kNaN;
+  if (std::isinf(t)) return t > 0 ? 0.0 : 1.0;
+  return boost::math::cdf(boost::math::complement(boost::math::students_t(df), t));
+}
+
+double student_t_quantile(double p, double df) {
+  ensure(p > 0.0 && p < 1.0 && df > 0.0, "student_t_quantile", "p {}, {} degrees of freedom", p, df);
+  return boost::math::quantile(boost::math::students_t(df), p);
 }
 
 PairedTest paired_test(std::span<const double> arm, std::span<const double> baseline, double margin,

@@ -21,6 +21,11 @@ double correlation(std::span<const double> a, std::span<const double> b);
 // Linear interpolation between order statistics; `values` in any order, not empty.
 double quantile(std::vector<double> values, double q);
 
+// Student's t distribution: P(T > t), accurate in the tail and NaN for NaN; and the t with P(T ≤ t) = p,
+// 0 < p < 1.
+double student_t_upper_tail(double t, double df);
+double student_t_quantile(double p, double df);
+
 inline constexpr double kAlpha = 0.05;          // of every one-sided test
 inline constexpr std::size_t kFewestPairs = 5;  // with fewer, every verdict is `inconclusive`
 

@@ -24,7 +24,7 @@ void run_table(Session& session) {
   std::filesystem::create_directories(experiment.out / "arms");
   const train::StopRequest stop;
   const auto say = [&](const std::string& line) { session.progress(line); };
-  auto results = compare::run_arms(experiment, stop, {.say = say});
+  auto results = compare::run_arms(experiment, stop, say);
   std::vector<std::optional<compare::ArmSpeed>> speeds;
   if (!small) speeds = compare::measure_speed(experiment, stop, say);
   const compare::Report report = compare::make_report(experiment, std::move(results), std::move(speeds));

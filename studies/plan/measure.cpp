@@ -12,6 +12,7 @@
 #include "core/backend.h"
 #include "core/error.h"
 #include "runs/environment.h"
+#include "studies/compare/statistics.h"
 #include "studies/plan/op_times.h"
 #include "studies/profile/limits.h"
 
@@ -51,7 +52,7 @@ class CastTimes {
       times.push_back(backend_.seconds_between(first, backend_.timestamp()) / 2.0);
       backend_.clear_timestamps();
     }
-    return known_[elements] = nanoseconds(median(times));
+    return known_[elements] = nanoseconds(compare::quantile(times, 0.5));
   }
 
  private:
@@ -214,14 +215,6 @@ double lower_quartile(std::vector<double> values) {
   const auto at = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 4);
   std::ranges::nth_element(values, at);
   return *at;
-}
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0.0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  if (values.size() % 2 == 1) return *middle;
-  return (*middle + *std::max_element(values.begin(), middle)) / 2.0;
 }
 
 amp::plan::PrecisionPlan bare_plan(const Graph& graph, const Assignment& assignment, DType low, bool share) {

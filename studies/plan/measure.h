@@ -49,6 +49,5 @@ amp::ResolvedPrecision runnable(const amp::plan::Graph& graph, const amp::plan::
 
 // The lower quartile of times, since other load of the machine only adds to them. 0 for no values.
 double lower_quartile(std::vector<double> values);
-double median(std::vector<double> values);
 
 }  // namespace tandem::planning

@@ -45,9 +45,7 @@ class OpTimer final : public OpObserver, public PrecisionPolicy {
     frames_.pop_back();
     const Span span{frame.first, backend_.timestamp()};
     if (frame.inserted) {
-      casts_.push_back(span);
       if (!frames_.empty()) frames_.back().casts.push_back(span);
-      ++cast_count_;
       note(outputs, kNone);
     } else if (frame.op != kNone) {
       const auto op = static_cast<std::size_t>(frame.op);
@@ -65,23 +63,17 @@ class OpTimer final : public OpObserver, public PrecisionPolicy {
   }
 
   void after_backward(const Node&, std::span<const Tensor>) override {
-    if (current_ == nodes_.end()) return;
-    const Span span{began_, backend_.timestamp()};
-    if (current_->second == kNone) {
-      casts_.push_back(span);
-    } else {
-      spans_[static_cast<std::size_t>(current_->second)].push_back(span);
-    }
+    if (current_ == nodes_.end() || current_->second == kNone) return;
+    spans_[static_cast<std::size_t>(current_->second)].push_back({began_, backend_.timestamp()});
   }
 
   StepTimes times() {
-    StepTimes times{.flop = flop_, .cast_count = cast_count_};
+    StepTimes times{.flop = flop_};
     for (std::size_t op = 0; op < spans_.size(); ++op) {
       double seconds = total(spans_[op]);
       if (const auto found = without_.find(op); found != without_.end()) seconds -= total(found->second);
       times.ops.push_back(seconds);
     }
-    times.casts = total(casts_);
     return times;
   }
 
@@ -111,16 +103,12 @@ class OpTimer final : public OpObserver, public PrecisionPolicy {
   std::vector<std::vector<Span>> spans_;  // by op
   std::unordered_map<std::size_t, std::vector<Span>> without_;
   std::vector<std::int64_t> flop_;
-  std::vector<Span> casts_;
-  int cast_count_ = 0;
   std::unordered_map<const Node*, int> nodes_;
   std::unordered_map<const Node*, int>::iterator current_;
   std::uint64_t began_ = 0;
 };
 
 }  // namespace
-
-double StepTimes::rest() const { return whole - casts - std::accumulate(ops.begin(), ops.end(), 0.0); }
 
 StepTimes time_step(Subject& subject, const amp::ResolvedPrecision& resolved, std::size_t phase) {
   Backend& backend = subject.backend();

@@ -14,12 +14,7 @@ namespace tandem::planning {
 struct StepTimes {
   std::vector<double> ops;         // seconds of each op with planned dtypes, in order
   std::vector<std::int64_t> flop;  // of forward
-  double casts = 0.0;              // of inserted casts
-  int cast_count = 0;              // in forward
   double whole = 0.0;              // of the step
-
-  // Time outside of ops and casts: accumulation of gradients, update, host.
-  double rest() const;
 };
 
 // Times one phase of a step. An op's time excludes the casts inserted before it. Ops have the numbers of

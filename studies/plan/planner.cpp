@@ -16,6 +16,7 @@
 #include "core/error.h"
 #include "files/output.h"
 #include "runs/run_data.h"
+#include "studies/compare/statistics.h"
 #include "studies/plan/subject.h"
 #include "tasks/skipped_samples.h"
 #include "train/calibrate.h"
@@ -79,7 +80,7 @@ Steps::Ratio quartiles(std::vector<double> values) {
   const auto at = [&](double share) {
     return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1) + 0.5)];
   };
-  return {.low = at(0.25), .median = median(values), .high = at(0.75)};
+  return {.low = at(0.25), .median = compare::quantile(values, 0.5), .high = at(0.75)};
 }
 
 // Times of one kind of step, by phase and in total.

@@ -13,6 +13,7 @@
 #include "core/cpu/cpu_features.h"
 #include "core/error.h"
 #include "runs/run_data.h"
+#include "studies/compare/statistics.h"
 #include "studies/scaling/model.h"
 #include "train/learners.h"
 #include "train/part_weights.h"
@@ -25,6 +26,7 @@ namespace tandem::scaling {
 
 namespace {
 
+using compare::quantile;
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
@@ -116,12 +118,6 @@ struct Abandonment {
   }
 };
 
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : 0.5 * (values[half - 1] + values[half]);
-}
-
 // Best times of all-reduces of growing sizes, between devices if ranks compute on devices.
 std::vector<Sample> measured_samples(parallel::Communicator& ranks, parallel::DeviceCommunicator* devices,
                                      double deadline_s) {
@@ -198,7 +194,7 @@ Json bench_ranks(const config::Loaded& loaded, parallel::Communicator& communica
     of_each.push_back(timed(apart, true));
     of_one.push_back(timed(apart, ranks.first()));
   }
-  const double step = median(of_all), each = median(of_each), one = median(of_one);
+  const double step = quantile(of_all, 0.5), each = quantile(of_each, 0.5), one = quantile(of_one, 0.5);
   const double bytes = together.gradients() * (config.parallel.wire == "fp32" ? 4.0 : 2.0);
   const Link link = fitted(ranks.size(), measured_samples(communicator, ranks.devices(), deadline_s));
   return {{"config", config.name},

@@ -52,8 +52,6 @@ double all_reduce_seconds(const Cluster& cluster, int gpus, double bytes) {
          ring_seconds(nodes, bytes / within, cluster.between);
 }
 
-double efficiency(double step_s, double communication_s) { return step_s / (step_s + communication_s); }
-
 double least_step_seconds(double communication_s, double share) {
   return communication_s * share / (1.0 - share);
 }

@@ -38,9 +38,7 @@ Cluster h100_cluster();
 // Seconds of an all-reduce; more than one node must be full.
 double all_reduce_seconds(const Cluster& cluster, int gpus, double bytes);
 
-// Efficiency without overlap: step / (step + communication).
-double efficiency(double step_s, double communication_s);
-// The shortest step with that efficiency.
+// The shortest step with an efficiency of `share` without overlap: step / (step + communication).
 double least_step_seconds(double communication_s, double share);
 
 }  // namespace tandem::scaling

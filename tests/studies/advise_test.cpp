@@ -38,8 +38,6 @@ TEST_CASE("units are filled by multiples of their sizes", "[advise]") {
 TEST_CASE("the batch that brings products to the machine's FLOP a byte", "[advise]") {
   // V100 as published: 139 FLOP a byte. B·1024·1024/(2·B·1024 + 1024²) reaches 139 at B = 190.8.
   const std::vector<BatchProduct> one{{{.m = 32, .n = 1024, .k = 1024}, 1000}};
-  CHECK(intensity({.m = 192, .n = 1024, .k = 1024}) >= 139.0);
-  CHECK(intensity({.m = 184, .n = 1024, .k = 1024}) < 139.0);
   const auto advice = batch_for(one, 32, 139.0, 8, 100'000);
   REQUIRE(advice);
   CHECK(advice->batch == 192);

@@ -1,6 +1,7 @@
 // Measured costs, plans made from them, and the search against a shadow run.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "amp/plan/cut.h"
 #include "amp/plan/prediction.h"
@@ -38,10 +39,9 @@ TEST_CASE("an op's time is its forward and its backward, without the casts befor
     planning::time_step(subject, *plan);
     const planning::StepTimes times = planning::time_step(subject, *plan);
     CHECK(std::ranges::all_of(times.ops, [](double seconds) { return seconds > 0.0; }));
-    CHECK(times.rest() > 0.0);
-    CHECK(times.rest() < times.whole);
-    CHECK((times.casts > 0.0) == (plan == &o1));
-    CHECK((times.cast_count > 0) == (plan == &o1));
+    const double ops = std::accumulate(times.ops.begin(), times.ops.end(), 0.0);
+    CHECK(ops > 0.0);
+    CHECK(ops < times.whole);
     CHECK(std::ranges::any_of(times.flop, [](std::int64_t flop) { return flop > 0; }));
   }
 }
