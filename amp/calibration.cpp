@@ -65,8 +65,7 @@ std::vector<ScaleSegment> segments_from(const std::vector<ScaleSpan>& spans, con
                          .log2_scale = span.window.high,
                          .window = span.window,
                          .lowest = stops.names[lowest],
-                         .highest = stops.names[highest],
-                         .parameters = {}};
+                         .highest = stops.names[highest]};
     for (std::size_t link = first_link; link < end; ++link)
       std::ranges::copy(links.links[link].parameters, std::back_inserter(segment.parameters));
     segments.push_back(std::move(segment));
@@ -90,8 +89,7 @@ namespace {
 
 // The window may be empty.
 Calibration windows_of(std::span<const GradientCollector::Layer> layers, int batches) {
-  Calibration found{
-      .layers = {}, .batches = batches, .window = {}, .lowest = {}, .highest = {}, .segments = {}};
+  Calibration found{.layers = {}, .batches = batches};
   for (const GradientCollector::Layer& layer : layers) {
     const auto window = window_of(layer.activations);
     if (!window) continue;
@@ -133,8 +131,7 @@ Calibration segmented(std::span<const GradientCollector::Layer> layers, const Ba
                        .log2_scale = start_of(found, scaler),
                        .window = found.window,
                        .lowest = found.lowest,
-                       .highest = found.highest,
-                       .parameters = {}};
+                       .highest = found.highest};
     for (const BackwardLinks::Link& link : links.links)
       std::ranges::copy(link.parameters, std::back_inserter(whole.parameters));
     found.segments.push_back(std::move(whole));

@@ -10,8 +10,7 @@ namespace {
 void add(std::vector<GradientCollector::Layer>& into, const std::vector<GradientCollector::Layer>& layers) {
   for (const GradientCollector::Layer& layer : layers) {
     auto found = std::ranges::find(into, layer.name, &GradientCollector::Layer::name);
-    if (found == into.end())
-      found = into.insert(into.end(), {.name = layer.name, .activations = {}, .weights = {}});
+    if (found == into.end()) found = into.insert(into.end(), {.name = layer.name});
     found->activations.add(layer.activations);
     found->weights.add(layer.weights);
   }
@@ -99,9 +98,8 @@ std::vector<std::string> ChainCollector::borders_of_all() const {
 BackwardLinks ChainCollector::links() const {
   const std::vector<std::string> borders = borders_of_all();
   BackwardLinks all;
-  all.links.push_back({.border = "loss", .behind = {}, .layers = {}, .parameters = {}});
-  for (const std::string& border : borders)
-    all.links.push_back({.border = border, .behind = {}, .layers = {}, .parameters = {}});
+  all.links.push_back({.border = "loss"});
+  for (const std::string& border : borders) all.links.push_back({.border = border});
   std::unordered_map<const Node*, std::size_t> leaves;
   for (const Pass& pass : passes_) {
     std::vector<std::size_t> link_of{0};  // of the pass's links

@@ -107,7 +107,7 @@ GradientCollector::GradientCollector(nn::Module& model, double scale, bool of_se
 GradientCollector::Layer& GradientCollector::layer_of(const std::string& name) {
   const auto found = std::ranges::find_if(layers_, [&](const Layer& layer) { return layer.name == name; });
   if (found != layers_.end()) return *found;
-  layers_.push_back({.name = name, .activations = {}, .weights = {}});
+  layers_.push_back({.name = name});
   return layers_.back();
 }
 

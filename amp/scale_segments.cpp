@@ -39,7 +39,7 @@ ScaleSpans fewest_spans(std::span<const ScaleStop> stops) {
       }
       window = common(window, stops[at].window);
     }
-    if (!reached) return {.spans = {}, .apart = apart(stops, first, at)};
+    if (!reached) return {.apart = apart(stops, first, at)};
     found.spans.push_back(*reached);
     first = reached->last;
   }

@@ -82,9 +82,9 @@ class Tracer final : public OpObserver, public PrecisionPolicy {
     const auto parameter = names_.find(name);
     op.kind = parameter == names_.end() ? Kind::input : Kind::parameter;
     if (op.kind == Kind::parameter) {
-      op.key = {.path = parameter->second, .op = {}};
+      op.key = {.path = parameter->second};
     } else {
-      op.key = {.path = "(input)", .op = {}, .call = inputs_++};
+      op.key = {.path = "(input)", .call = inputs_++};
       if (is_16bit(tensor.dtype())) op.pin.out = true;
     }
     op.results = {{.elements = tensor.numel(), .gradient = tensor.requires_grad()}};
@@ -117,7 +117,7 @@ class Tracer final : public OpObserver, public PrecisionPolicy {
     if (follows) graph_.ties.emplace_back(op.reads.front().op, graph_.count());
     // A cast requested by the model keeps its target type.
     if (op.rule == CastRule::none && first && is_16bit(first->dtype()))
-      op.pin = {.operands = {}, .out = true, .why = plan::Why::rule};
+      op.pin = {.out = true, .why = plan::Why::rule};
     const int number = graph_.count();
     int result = 0;
     for (std::size_t i = 0; i < outputs.size(); ++i) {

@@ -113,9 +113,9 @@ class Program {
     return sub;
   }
 
-  static void add_config(CLI::App* sub, ConfigArguments& arguments) {
+  static void add_config(CLI::App* sub, ConfigArguments& arguments, bool required = true) {
     sub->add_option("config", arguments.config, "configuration: a file, a shipped name, or a run directory")
-        ->required();
+        ->required(required);
     sub->add_option("overrides", arguments.overrides, kOverrides);
   }
 
@@ -237,8 +237,7 @@ class Program {
   void add_plan() {
     CLI::App* sub =
         command("plan", "choose the dtype of every op by measurements on this machine", plan_, &cli::plan);
-    sub->add_option("config", plan_.config, "configuration: a file, a shipped name, or a run directory");
-    sub->add_option("overrides", plan_.overrides, kOverrides);
+    add_config(sub, plan_, false);
     sub->add_option("--policy", plan_.policy,
                     "cut: the cheapest dtypes; search: the cheapest that keep the gradient's error within "
                     "--limit; rules, colours, growth: by op lists")
@@ -273,8 +272,7 @@ class Program {
     CLI::App* sub =
         command("advise", "show the performance bound of each op on this machine, and possible speedups",
                 advise_, &cli::advise);
-    sub->add_option("config", advise_.config, "configuration: a file, a shipped name, or a run directory");
-    sub->add_option("overrides", advise_.overrides, kOverrides);
+    add_config(sub, advise_, false);
     sub->add_option("--seconds", advise_.seconds, "time to measure ops")
         ->check(CLI::Range(0.0, 3600.0))
         ->capture_default_str();

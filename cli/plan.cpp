@@ -44,7 +44,6 @@ int plan(const PlanArguments& arguments) {
   planning::Request request{
       .policy = arguments.policy,
       .rounding = arguments.free ? amp::plan::Rounding::free : amp::plan::Rounding::strict,
-      .must = {},
       .seconds = arguments.seconds,
       .limit = arguments.limit};
   for (const std::string& must : arguments.must) request.must.push_back(must_of(must));

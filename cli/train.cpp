@@ -176,11 +176,7 @@ class Training {
   }
 
  private:
-  std::string text_of_first(const std::string& text) {
-    const auto bytes =
-        ranks_.broadcast_bytes(std::as_bytes(std::span(text.data(), text.size())), 0, deadline_s_);
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-  }
+  std::string text_of_first(const std::string& text) { return ranks_.broadcast_text(text, 0, deadline_s_); }
 
   // The first rank chooses the run to resume: other runs may start meanwhile.
   void find_run() {

@@ -112,8 +112,7 @@ amp::Precision precision_of(const PrecisionConfig& from) {
       .state_dtype = dtype_of(from.state_dtype),
       .lower_batch_norm = from.batch_norm == "lower" || (from.batch_norm == "auto" && from.level == "O3"),
       .round_weight_gradients = from.wgrad == "lower",
-      .lists = {from.lists.allow, from.lists.deny, from.lists.infer},
-      .layers = {}};
+      .lists = {from.lists.allow, from.lists.deny, from.lists.infer}};
   for (const auto& [match, layer] : from.layers) precision.layers.push_back(rule_of(match, layer));
   // O3 is the pure 16-bit baseline: it has no scaler by default.
   const bool fp16 = precision.runs_in(DType::f16) && from.level != "O3";

@@ -104,7 +104,6 @@ struct Step::Incoming {
 
 Step::Incoming Step::expected(const GivenState& given) {
   Incoming in{.moments = trained_.optimizer_state().to_load(),
-              .targets = {},
               .has_gradient = std::vector<char>(buffers().slots().size(), 0)};
   in.targets = trained_.named_with(in.moments);
   if (own_scaler_) std::ranges::move(own_scaler_->state(), std::back_inserter(in.targets));

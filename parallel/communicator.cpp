@@ -12,6 +12,10 @@ void check_deadline(std::string_view where, double deadline_s) {
   require(deadline_s > 0, where, "a deadline must be a positive number of seconds, got {}", deadline_s);
 }
 
+std::string text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
 void check_reduced(std::string_view where, DType dtype) {
   require(is_floating(dtype) || dtype == DType::i64, where,
           "{} cannot be reduced; supported are f64, f32, f16, bf16 and i64", name_of(dtype));
@@ -133,6 +137,17 @@ std::vector<std::byte> Communicator::broadcast_bytes(std::span<const std::byte> 
   if (rank() == root) std::ranges::copy(data, bytes.begin());
   broadcast(bytes, root, deadline_s);
   return bytes;
+}
+
+std::vector<std::string> Communicator::all_gather_text(std::string_view own, double deadline_s) {
+  std::vector<std::string> texts;
+  for (const auto& bytes : all_gather_bytes(std::as_bytes(std::span(own)), deadline_s))
+    texts.push_back(text_of(bytes));
+  return texts;
+}
+
+std::string Communicator::broadcast_text(std::string_view text, int root, double deadline_s) {
+  return text_of(broadcast_bytes(std::as_bytes(std::span(text)), root, deadline_s));
 }
 
 std::vector<std::vector<std::byte>> Communicator::gather_bytes(std::span<const std::byte> own,

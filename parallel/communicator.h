@@ -105,6 +105,10 @@ class Communicator {
   // To rank 0: element r of its result is rank r's. The other ranks get nothing, and wait only for sending.
   std::vector<std::vector<std::byte>> gather_bytes(std::span<const std::byte> own, double deadline_s);
 
+  // The same as texts.
+  std::vector<std::string> all_gather_text(std::string_view own, double deadline_s);
+  std::string broadcast_text(std::string_view text, int root, double deadline_s);
+
   // Returns when every rank has called it.
   void barrier(double deadline_s);
 

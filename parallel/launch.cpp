@@ -1,6 +1,9 @@
 #include "parallel/launch.h"
 
+#include <unistd.h>
+
 #include <charconv>
+#include <climits>
 #include <cstdlib>
 #include <string_view>
 
@@ -41,6 +44,11 @@ std::optional<Launch> launch_from_environment() {
       number_from_environment("OMPI_COMM_WORLD_LOCAL_RANK", 0, launch.local_size - 1).value_or(0);
   if (const char* folder = std::getenv("PMIX_SERVER_TMPDIR")) launch.session_folder = folder;
   return launch;
+}
+
+std::string host_name() {
+  char name[HOST_NAME_MAX + 1] = {};
+  return gethostname(name, HOST_NAME_MAX) == 0 ? name : "";
 }
 
 std::unique_ptr<Communicator> open_communicator(const CommunicatorOptions& options) {

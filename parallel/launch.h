@@ -20,6 +20,9 @@ struct Launch {
 // Absent without mpirun. Throws UserError for values that mpirun would not set.
 std::optional<Launch> launch_from_environment();
 
+// "" if unknown.
+std::string host_name();
+
 struct CommunicatorOptions {
   // Deadline for ranks that do not start, or do not end.
   double deadline_s = 60;

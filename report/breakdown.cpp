@@ -32,7 +32,7 @@ std::vector<std::size_t> with_curves(const tasks::Breakdown& breakdown) {
 }
 
 plot::Line line_of(const std::string& name, const std::vector<double>& values, std::size_t colour) {
-  plot::Line line{.name = name, .x = {}, .y = values, .colour = colour};
+  plot::Line line{.name = name, .y = values, .colour = colour};
   for (std::size_t i = 0; i < values.size(); ++i)
     line.x.push_back(values.size() > 1 ? static_cast<double>(i) / static_cast<double>(values.size() - 1)
                                        : 0.0);
@@ -59,16 +59,12 @@ std::optional<tasks::Breakdown> breakdown_of(const runs::RunRecord& run) {
 }
 
 Panel curves_panel(const tasks::Breakdown& breakdown) {
-  Panel panel{.title = breakdown.curves.title,
-              .unit = "of the newest evaluation",
-              .svg = {},
-              .legend = {},
-              .note = {}};
+  Panel panel{.title = breakdown.curves.title, .unit = "of the newest evaluation"};
   std::vector<std::size_t> places = with_curves(breakdown);
   if (places.empty()) return panel;
   plot::Axis x{.title = breakdown.curves.x, .low = 0.0, .high = 1.0};
   plot::Axis y{.title = breakdown.curves.y, .short_labels = true, .low = 0.0, .high = 1.0};
-  plot::LineChart chart{.title = panel.title, .x = x, .y = y, .lines = {}, .hovers = 20};
+  plot::LineChart chart{.title = panel.title, .x = x, .y = y, .hovers = 20};
   const auto add = [&](const std::string& name, const std::vector<double>& values) {
     panel.legend.push_back({name, swatch_of(chart.lines.size())});
     chart.lines.push_back(line_of(name, values, chart.lines.size()));

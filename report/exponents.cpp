@@ -47,8 +47,7 @@ Exponents recorded_exponents(const std::vector<runs::RunRecord>& runs,
 }
 
 Panel exponents_panel(const Exponents& exponents) {
-  Panel panel{
-      .title = "Exponents of gradients", .unit = exponents.source, .svg = {}, .legend = {}, .note = {}};
+  Panel panel{.title = "Exponents of gradients", .unit = exponents.source};
   if (exponents.series.empty()) {
     panel.note = exponents.missing;
     return panel;

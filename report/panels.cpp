@@ -149,10 +149,8 @@ std::size_t colour_of(const runs::RunRecord& run, const std::string& split) {
 }
 
 Panel loss_panel(const std::vector<runs::RunRecord>& runs, const std::vector<std::string>& labels) {
-  Panel panel{
-      .title = "Loss", .unit = "of training steps", .svg = {}, .legend = {}, .note = smoothing_note(runs)};
-  plot::LineChart chart{
-      .title = "Loss", .x = steps_axis(runs), .y = short_axis(), .lines = {}, .hovers = kHovers};
+  Panel panel{.title = "Loss", .unit = "of training steps", .note = smoothing_note(runs)};
+  plot::LineChart chart{.title = "Loss", .x = steps_axis(runs), .y = short_axis(), .hovers = kHovers};
   const bool single = runs.size() == 1;
   const std::vector<StepSeries> all_series = step_series_of(runs, labels, "training");
   for (const StepSeries& series : all_series)
@@ -219,9 +217,8 @@ std::vector<Panel> metric_panels(const std::vector<runs::RunRecord>& runs,
   const bool single = runs.size() == 1;
   for (const std::string& name : metric_names(runs, !single)) {
     const bool share = runs[0].kind_of(name).share;
-    Panel panel{.title = title_of(name), .unit = share ? "%" : "", .svg = {}, .legend = {}, .note = {}};
-    plot::LineChart chart{
-        .title = panel.title, .x = steps_axis(runs), .y = short_axis(), .lines = {}, .hovers = kHovers};
+    Panel panel{.title = title_of(name), .unit = share ? "%" : ""};
+    plot::LineChart chart{.title = panel.title, .x = steps_axis(runs), .y = short_axis(), .hovers = kHovers};
     const auto add = [&](const std::string& label, const Curve& curve, std::size_t colour) {
       if (!any_finite(curve)) return false;
       chart.lines.push_back(line_of(label, downsampled(curve, points_for(runs.size())), colour));
@@ -254,8 +251,7 @@ struct Plain {
 
 plot::LineChart plain_chart(const Plain& what, const std::vector<runs::RunRecord>& runs,
                             const std::vector<std::string>& labels) {
-  plot::LineChart chart{
-      .title = what.title, .x = steps_axis(runs), .y = short_axis(), .lines = {}, .hovers = kHovers};
+  plot::LineChart chart{.title = what.title, .x = steps_axis(runs), .y = short_axis(), .hovers = kHovers};
   chart.y.log10 = what.log10;
   chart.y.log2 = what.log2;
   for (const StepSeries& series : step_series_of(runs, labels, what.title)) {
@@ -268,12 +264,10 @@ plot::LineChart plain_chart(const Plain& what, const std::vector<runs::RunRecord
 }
 
 Panel rate_panel(const std::vector<runs::RunRecord>& runs, const std::vector<std::string>& labels) {
-  Panel panel{.title = "Learning rate", .unit = "logarithmic", .svg = {}, .legend = {}, .note = {}};
-  const auto chart = plain_chart({.title = panel.title,
-                                  .unit = {},
-                                  .field = [](const runs::StepEvent& e) { return e.lr; },
-                                  .log10 = true},
-                                 runs, labels);
+  Panel panel{.title = "Learning rate", .unit = "logarithmic"};
+  const auto chart = plain_chart(
+      {.title = panel.title, .field = [](const runs::StepEvent& e) { return e.lr; }, .log10 = true}, runs,
+      labels);
   panel.legend = legend_of(runs, step_series_of(runs, labels, panel.title));
   if (!chart.lines.empty()) panel.svg = plot::to_svg(chart, kLook);
   return panel;
@@ -293,9 +287,8 @@ std::vector<plot::Mark> skips_of(const StepSeries& series, std::optional<std::si
 }
 
 Panel scale_panel(const std::vector<runs::RunRecord>& runs, const std::vector<std::string>& labels) {
-  Panel panel{.title = "Loss scale", .unit = "logarithmic", .svg = {}, .legend = {}, .note = {}};
+  Panel panel{.title = "Loss scale", .unit = "logarithmic"};
   auto chart = plain_chart({.title = panel.title,
-                            .unit = {},
                             .field = [](const runs::StepEvent& e) { return e.loss_scale; },
                             .log2 = true,
                             .steps = true},
@@ -341,9 +334,8 @@ Panel scale_panel(const std::vector<runs::RunRecord>& runs, const std::vector<st
 
 Panel smooth_panel(const Plain& what, const std::vector<runs::RunRecord>& runs,
                    const std::vector<std::string>& labels) {
-  Panel panel{.title = what.title, .unit = what.unit, .svg = {}, .legend = {}, .note = {}};
-  plot::LineChart chart{
-      .title = what.title, .x = steps_axis(runs), .y = short_axis(), .lines = {}, .hovers = kHovers};
+  Panel panel{.title = what.title, .unit = what.unit};
+  plot::LineChart chart{.title = what.title, .x = steps_axis(runs), .y = short_axis(), .hovers = kHovers};
   chart.y.log10 = what.log10;
   const std::vector<StepSeries> all_series = step_series_of(runs, labels, what.title);
   for (const StepSeries& series : all_series)

@@ -15,7 +15,6 @@
 #include "files/digest.h"
 #include "files/input.h"
 #include "files/write.h"
-#include "runs/retention.h"
 
 namespace tandem::runs {
 
@@ -108,6 +107,18 @@ std::string replaced_checkpoint(std::string_view name) {
 }
 
 }  // namespace
+
+std::vector<std::string> superseded(std::span<const std::string> checkpoints, std::int64_t keep,
+                                    std::span<const std::string> spared) {
+  std::vector<std::string> gone;
+  std::int64_t kept = 0;
+  for (const std::string& name : checkpoints) {
+    const bool abandoned = CheckpointStore::step_of(name) > CheckpointStore::step_of(checkpoints.front());
+    if (!abandoned && kept++ < keep) continue;
+    if (std::ranges::find(spared, name) == spared.end()) gone.push_back(name);
+  }
+  return gone;
+}
 
 std::string CheckpointStore::name_of(std::int64_t step) { return fmt::format("{}{}", kPrefix, step); }
 

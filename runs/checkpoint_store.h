@@ -19,11 +19,18 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace tandem::runs {
+
+// Names of the checkpoints that a run removes after a save. `checkpoints`: the latest, then the others,
+// newest first. Kept are the first `keep` from the latest on, and those in `spared`. A checkpoint newer than
+// the latest is removed: the run was resumed from an older one.
+std::vector<std::string> superseded(std::span<const std::string> checkpoints, std::int64_t keep,
+                                    std::span<const std::string> spared);
 
 // The file with the weights for inference.
 inline constexpr const char* kWeightsFile = "weights.safetensors";
@@ -59,8 +66,7 @@ class CheckpointStore {
   // byte.
   std::optional<std::string> damage(const std::string& checkpoint) const;
 
-  // Keeps `latest` and the newest before it, `keep` in total, and those in `spared`. Removes checkpoints
-  // newer than `latest`: the run was resumed from an older one.
+  // Removes the superseded checkpoints.
   void prune(std::int64_t keep, const std::vector<std::string>& spared) const;
   // Removes unfinished writes and removals of killed processes. Restores a checkpoint whose replacement was
   // interrupted.

@@ -247,7 +247,7 @@ void Checkpoints::adopt(RunState& state) {
 }
 
 SavedState read_state(const safetensors::File& file) {
-  SavedState saved{.run = run_state_in(run_entry(file, kStateKey), file.path()), .tensors = {}};
+  SavedState saved{.run = run_state_in(run_entry(file, kStateKey), file.path())};
   for (const auto& entry : file.entries()) saved.tensors.emplace_back(entry.name, file.read(entry));
   return saved;
 }

@@ -26,21 +26,21 @@ Json as_json(const Metrics& metrics) {
 
 std::string utc_now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
 
-void MetricsFile::write(const StartEvent& event) {
+std::string line_of(const StartEvent& event) {
   Json kinds = Json::object();
   for (const auto& [name, kind] : event.kinds)
     kinds[name] = Json{{"share", kind.share}, {"greater_is_better", kind.greater_is_better}};
-  record_.add(files::json_text(Json{{"event", "start"},
-                                    {"time", utc_now()},
-                                    {"version", version()},
-                                    {"parameters", event.parameters},
-                                    {"precision", event.precision},
-                                    {"device", event.device},
-                                    {"step", event.step},
-                                    {"metrics", kinds}}));
+  return files::json_text(Json{{"event", "start"},
+                               {"time", utc_now()},
+                               {"version", version()},
+                               {"parameters", event.parameters},
+                               {"precision", event.precision},
+                               {"device", event.device},
+                               {"step", event.step},
+                               {"metrics", kinds}});
 }
 
-void MetricsFile::write(const StepEvent& event) {
+std::string line_of(const StepEvent& event) {
   Json line{{"event", "step"}, {"step", event.step}};
   if (!event.phase.empty()) line["phase"] = event.phase;
   line.update(Json{{"applied", event.applied},
@@ -51,26 +51,22 @@ void MetricsFile::write(const StepEvent& event) {
                    {"skipped", event.skipped},
                    {"grad_norm", event.grad_norm},
                    {"items_per_s", event.items_per_s}});
-  record_.add(files::json_text(line));
+  return files::json_text(line);
 }
 
-void MetricsFile::write(const EvalEvent& event) {
-  record_.add(files::json_text(Json{{"event", "eval"},
-                                    {"step", event.step},
-                                    {"epoch", event.epoch},
-                                    {"split", event.split},
-                                    {"metrics", as_json(event.metrics)}}));
+std::string line_of(const EvalEvent& event) {
+  return files::json_text(Json{{"event", "eval"},
+                               {"step", event.step},
+                               {"epoch", event.epoch},
+                               {"split", event.split},
+                               {"metrics", as_json(event.metrics)}});
 }
 
 std::string checkpoint_line(std::int64_t step, const std::string& path) {
   return files::json_text(Json{{"event", "checkpoint"}, {"step", step}, {"path", path}});
 }
 
-void MetricsFile::write_checkpoint(std::int64_t step, const std::string& path) {
-  record_.add(checkpoint_line(step, path));
-}
-
-void MetricsFile::write(const OverflowEvent& event) {
+std::string line_of(const OverflowEvent& event) {
   Json line{{"event", "overflow"}, {"step", event.step}};
   if (!event.phase.empty()) line["phase"] = event.phase;
   line.update(Json{{"loss_scale", event.loss_scale},
@@ -79,44 +75,44 @@ void MetricsFile::write(const OverflowEvent& event) {
                    {"index", event.index},
                    {"where", event.where},
                    {"cause", event.cause}});
-  record_.add(files::json_text(line));
+  return files::json_text(line);
 }
 
-void MetricsFile::write(const GradientsEvent& event) {
+std::string line_of(const GradientsEvent& event) {
   const amp::ExponentHistogram& weights = event.weights;
   const int first = weights.lowest().value_or(0);
   Json counts = Json::array();
   for (int e = first; e <= weights.highest().value_or(first - 1); ++e) counts.push_back(weights.count(e));
   const auto saving = weights.saving_scale();
-  record_.add(files::json_text(Json{{"event", "gradients"},
-                                    {"step", event.step},
-                                    {"epoch", event.epoch},
-                                    {"loss_scale", event.loss_scale},
-                                    {"total", weights.total()},
-                                    {"zeros", weights.zeros()},
-                                    {"flushed", weights.flushed(0)},
-                                    {"saving_scale", saving ? Json(*saving) : Json()},
-                                    {"first", first},
-                                    {"counts", counts}}));
+  return files::json_text(Json{{"event", "gradients"},
+                               {"step", event.step},
+                               {"epoch", event.epoch},
+                               {"loss_scale", event.loss_scale},
+                               {"total", weights.total()},
+                               {"zeros", weights.zeros()},
+                               {"flushed", weights.flushed(0)},
+                               {"saving_scale", saving ? Json(*saving) : Json()},
+                               {"first", first},
+                               {"counts", counts}});
 }
 
-void MetricsFile::write(const PictureEvent& event) {
-  record_.add(files::json_text(Json{{"event", "picture"},
-                                    {"step", event.step},
-                                    {"epoch", event.epoch},
-                                    {"name", event.name},
-                                    {"file", event.file}}));
+std::string line_of(const PictureEvent& event) {
+  return files::json_text(Json{{"event", "picture"},
+                               {"step", event.step},
+                               {"epoch", event.epoch},
+                               {"name", event.name},
+                               {"file", event.file}});
 }
 
-void MetricsFile::write(const EndEvent& event) {
-  record_.add(files::json_text(Json{{"event", "end"},
-                                    {"status", event.status},
-                                    {"steps", event.steps},
-                                    {"applied", event.applied},
-                                    {"skipped", event.skipped},
-                                    {"wall_s", event.wall_s},
-                                    {"peak_memory_bytes", event.peak_memory_bytes},
-                                    {"metrics", as_json(event.metrics)}}));
+std::string line_of(const EndEvent& event) {
+  return files::json_text(Json{{"event", "end"},
+                               {"status", event.status},
+                               {"steps", event.steps},
+                               {"applied", event.applied},
+                               {"skipped", event.skipped},
+                               {"wall_s", event.wall_s},
+                               {"peak_memory_bytes", event.peak_memory_bytes},
+                               {"metrics", as_json(event.metrics)}});
 }
 
 }  // namespace tandem::runs

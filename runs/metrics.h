@@ -1,4 +1,4 @@
-// metrics.jsonl: one JSON object per line, flushed after each line. Field names are a stable interface. A
+// Events of metrics.jsonl: one JSON object per line. Field names are a stable interface. A
 // non-finite number is written as null.
 #pragma once
 
@@ -76,30 +76,16 @@ struct EndEvent {
   Metrics metrics;  // of the last evaluation
 };
 
-class MetricsFile {
- public:
-  explicit MetricsFile(const RunDirectory& directory) : record_(directory) {}
-
-  void write(const StartEvent& event);  // adds `time` (ISO 8601, UTC) and `version`
-  void write(const StepEvent& event);
-  void write(const EvalEvent& event);
-  void write_checkpoint(std::int64_t step, const std::string& path);
-  void write(const OverflowEvent& event);
-  // "first" is the exponent of counts[0]; "flushed" the number of values that FP16 rounds to zero at scale 1;
-  // "saving_scale" the log2 of the smallest scale at which at most one in a thousand is.
-  void write(const GradientsEvent& event);
-  void write(const PictureEvent& event);
-  void write(const EndEvent& event);
-
-  // See MetricsRecord.
-  std::optional<std::string> write_error() const { return record_.write_error(); }
-  MetricsMark mark() const { return record_.mark(); }
-
- private:
-  MetricsRecord record_;
-};
-
-// The line that `write_checkpoint` writes.
+// Lines of metrics.jsonl.
+std::string line_of(const StartEvent& event);  // adds `time` (ISO 8601, UTC) and `version`
+std::string line_of(const StepEvent& event);
+std::string line_of(const EvalEvent& event);
+std::string line_of(const OverflowEvent& event);
+// "first" is the exponent of counts[0]; "flushed" the number of values that FP16 rounds to zero at scale 1;
+// "saving_scale" the log2 of the smallest scale at which at most one in a thousand is.
+std::string line_of(const GradientsEvent& event);
+std::string line_of(const PictureEvent& event);
+std::string line_of(const EndEvent& event);
 std::string checkpoint_line(std::int64_t step, const std::string& path);
 
 // "2026-01-31T23:59:59Z"

@@ -52,9 +52,7 @@ GradientExponents gradients_in(const Json& json) {
                           .total = integer_in(json, "total"),
                           .zeros = integer_in(json, "zeros"),
                           .flushed = integer_in(json, "flushed"),
-                          .saving_scale = {},
-                          .first = static_cast<int>(integer_in(json, "first")),
-                          .counts = {}};
+                          .first = static_cast<int>(integer_in(json, "first"))};
   if (json.contains("saving_scale") && json["saving_scale"].is_number_integer())
     found.saving_scale = static_cast<int>(integer_in(json, "saving_scale"));
   if (json.contains("counts") && json["counts"].is_array())

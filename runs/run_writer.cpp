@@ -46,7 +46,7 @@ void RunWriter::to_events(Write&& write) {
 
 void RunWriter::write(const StartEvent& event) {
   if (!metrics_) return;
-  metrics_->write(event);
+  record(event);
   first_step_ = event.step;
   if (!config_.tensorboard) return;
   to_events([&] {
@@ -57,7 +57,7 @@ void RunWriter::write(const StartEvent& event) {
 }
 
 void RunWriter::write(const StepEvent& event) {
-  if (metrics_) metrics_->write(event);
+  record(event);
   if (!events_) return;
   to_events([&] {
     const std::string of = event.phase.empty() ? "" : event.phase + "/";
@@ -71,7 +71,7 @@ void RunWriter::write(const StepEvent& event) {
 }
 
 void RunWriter::write(const EvalEvent& event) {
-  if (metrics_) metrics_->write(event);
+  record(event);
   if (!events_) return;
   std::vector<std::pair<std::string, double>> values;
   for (const auto& [name, value] : event.metrics) values.emplace_back(event.split + "/" + name, value);
@@ -86,11 +86,11 @@ void RunWriter::write(const EndEvent& event) {
   } catch (const Error& error) {  // UserError if metrics.jsonl is missing
     write_error_ = error.what();
   }
-  metrics_->write(event);
+  record(event);
 }
 
 void RunWriter::write_picture(const PictureEvent& event, const std::string& png) {
-  if (metrics_) metrics_->write(event);
+  record(event);
   if (events_) to_events([&] { events_->picture(event.step, event.name, png); });
 }
 
@@ -122,7 +122,7 @@ void RunWriter::write_tensors(const std::vector<optim::Step*>& steps, std::int64
       if (wanted) gradients.emplace_back("gradients/" + name, tensorboard::histogram_of(values, unscale));
     });
   }
-  if (any) metrics_->write(found);
+  if (any) record(found);
   weights.insert(weights.end(), std::move_iterator(gradients.begin()), std::move_iterator(gradients.end()));
   if (wanted) to_events([&] { events_->histograms(iteration, weights); });
 }

@@ -24,11 +24,9 @@ class RunWriter {
   void write(const StepEvent& event);
   void write(const EvalEvent& event);
   void write_checkpoint(std::int64_t step, const std::string& path) {
-    if (metrics_) metrics_->write_checkpoint(step, path);
+    if (metrics_) metrics_->add(checkpoint_line(step, path));
   }
-  void write(const OverflowEvent& event) {
-    if (metrics_) metrics_->write(event);
-  }
+  void write(const OverflowEvent& event) { record(event); }
   void write(const EndEvent& event);
   // An image that was written to the run directory.
   void write_picture(const PictureEvent& event, const std::string& png);
@@ -48,12 +46,16 @@ class RunWriter {
   }
 
  private:
+  template <class Event>
+  void record(const Event& event) {
+    if (metrics_) metrics_->add(line_of(event));
+  }
   template <class Write>
   void to_events(Write&& write);
 
   const RunDirectory* directory_;
   const config::Config& config_;
-  std::optional<MetricsFile> metrics_;              // absent: writes nothing
+  std::optional<MetricsRecord> metrics_;            // absent: writes nothing
   std::unique_ptr<tensorboard::EventFile> events_;  // null if not wanted, or after an error
   std::optional<std::string> write_error_;          // of the event file, then of the table
   std::int64_t first_step_ = 0;                     // steps before this session

@@ -20,14 +20,6 @@ namespace {
 
 constexpr Index kReproducibleShards = 8;
 
-std::span<const std::byte> bytes_of(std::string_view text) {
-  return std::as_bytes(std::span(text.data(), text.size()));
-}
-
-std::string text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 // Default number of shards. In the reproducible mode it does not depend on the number of ranks.
 Index usual_shards(const config::ParallelConfig& options, int ranks, Index batch_size) {
   if (options.reduction != "reproducible") return ranks;
@@ -147,13 +139,8 @@ bool ProcessGroup::any(bool here) {
   return communicator_.all_reduce_value(std::int64_t{here}, parallel::Reduction::max, deadline_s()) != 0;
 }
 
-std::string ProcessGroup::broadcast(const std::string& text) { return text_of(from_first(bytes_of(text))); }
-
 std::vector<std::string> ProcessGroup::texts(std::string_view own) {
-  std::vector<std::string> all;
-  for (const auto& bytes : communicator_.all_gather_bytes(bytes_of(own), deadline_s()))
-    all.push_back(text_of(bytes));
-  return all;
+  return communicator_.all_gather_text(own, deadline_s());
 }
 
 std::vector<std::byte> ProcessGroup::from_first(std::span<const std::byte> bytes) {

@@ -74,7 +74,7 @@ class ProcessGroup {
   template <class Work>
   std::string text_of_first(Work&& value) {
     if (!several()) return value();
-    return broadcast(first() ? value() : std::string());
+    return communicator_.broadcast_text(first() ? value() : std::string(), 0, deadline_s());
   }
   // See parallel::together.
   template <class Work>
@@ -102,8 +102,6 @@ class ProcessGroup {
   std::vector<tasks::CarriedState> parts(const tasks::CarriedState& whole) const;
 
  private:
-  std::string broadcast(const std::string& text);
-
   std::unique_ptr<parallel::Communicator> alone_;
   parallel::Communicator& communicator_;
   const config::ParallelConfig options_;

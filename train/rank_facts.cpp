@@ -1,9 +1,7 @@
 #include "train/rank_facts.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <climits>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -16,11 +14,6 @@ namespace tandem::train {
 namespace {
 
 constexpr const char* kSame = "same";
-
-std::string host_name() {
-  char name[HOST_NAME_MAX + 1] = {};
-  return gethostname(name, HOST_NAME_MAX) == 0 ? name : "";
-}
 
 // The first leaf in which the two differ, or that only one of them has, with both values as JSON; "" if they
 // are equal.
@@ -55,7 +48,7 @@ Json gpu_of_rank(const Json& devices) {
 
 Json facts_of_rank(const Json& environment) {
   const Json& cpu = environment["cpu"];
-  return {{"host", host_name()},
+  return {{"host", parallel::host_name()},
           {"cpu", cpu["model"]},
           {"level", cpu["level"]},
           {"threads", environment["threads"]},

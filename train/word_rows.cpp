@@ -24,7 +24,7 @@ constexpr const char* kUseSavedVocabulary =
 models::RowMap map_of(const NamedVocabulary& own, const NamedVocabulary& saved) {
   std::unordered_map<std::string_view, Index> places;
   for (std::size_t i = 0; i < saved.words.size(); ++i) places.emplace(saved.words[i], static_cast<Index>(i));
-  models::RowMap map{.rows = {}, .in_file = static_cast<Index>(saved.words.size())};
+  models::RowMap map{.in_file = static_cast<Index>(saved.words.size())};
   map.rows.reserve(own.words.size());
   for (const std::string& word : own.words) {
     const auto found = places.find(word);

@@ -117,10 +117,8 @@ OpKey read_key(const Place& place) {
 PrecisionPlan::Machine read_machine(const Place& place) {
   place.require_keys({"device", "libraries", "bytes_per_second", "launch_ns", "flops"});
   PrecisionPlan::Machine machine{.device = place["device"].text(),
-                                 .libraries = {},
                                  .bytes_per_second = place["bytes_per_second"].number(),
-                                 .launch_ns = place["launch_ns"].count(),
-                                 .flops = {}};
+                                 .launch_ns = place["launch_ns"].count()};
   for (const auto& [name, version] : place["libraries"].members()) machine.libraries[name] = version.text();
   for (const auto& [type, rate] : place["flops"].members()) machine.flops[type] = rate.number();
   return machine;

@@ -235,9 +235,7 @@ void TrainedState::update_group(const Group& group, const UpdateBuffers& buffers
                   .buffers = buffers,
                   .clip_value = clip_value_,
                   .step = state,
-                  .ranges = group.active,
-                  .entries = {},
-                  .state = {}};
+                  .ranges = group.active};
   if (optimizer.rule()) {
     UpdateContext context(work);
     return optimizer.update(context);

@@ -1,8 +1,5 @@
 #include "parallel/nccl/communicator.h"
 
-#include <unistd.h>
-
-#include <climits>
 #include <cstring>
 #include <exception>
 #include <vector>
@@ -12,6 +9,7 @@
 #include "parallel/abort_message.h"
 #include "parallel/agreement.h"
 #include "parallel/deadline.h"
+#include "parallel/launch.h"
 #include "parallel/watchdog.h"
 
 namespace tandem::parallel {
@@ -25,19 +23,6 @@ DeviceLink& link_of(Device device) {
   const DeviceLibrary& library = library_of(device);
   ensure(library.link != nullptr, "nccl", "{} has no link", to_string(device));
   return library.link(device.index);
-}
-
-std::string own_host() {
-  char name[HOST_NAME_MAX + 1] = {};
-  return gethostname(name, HOST_NAME_MAX) == 0 ? name : "";
-}
-
-std::string text_in(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-std::span<const std::byte> bytes_in(std::string_view text) {
-  return std::as_bytes(std::span(text.data(), text.size()));
 }
 
 }  // namespace
@@ -76,10 +61,8 @@ void NcclCommunicator::connect() {
 
 // NCCL rejects two ranks on one GPU with an unhelpful message.
 void NcclCommunicator::require_own_device(const std::string& identity) {
-  const std::string place = own_host() + " " + identity + "\n" + nccl_version_text(opened_nccl().version);
-  std::vector<std::string> places;
-  for (const auto& bytes : ranks_.all_gather_bytes(bytes_in(place), deadline_s_))
-    places.push_back(text_in(bytes));
+  const std::string place = host_name() + " " + identity + "\n" + nccl_version_text(opened_nccl().version);
+  const std::vector<std::string> places = ranks_.all_gather_text(place, deadline_s_);
   const auto device_in = [](const std::string& text) { return text.substr(0, text.find('\n')); };
   const auto version_in = [](const std::string& text) { return text.substr(text.find('\n') + 1); };
   for (std::size_t rank = 1; rank < places.size(); ++rank) {

@@ -30,7 +30,7 @@ OpenedNccl open_nccl_library() {
   if (library.GetVersion(&version) != ncclSuccess || version < kOldestNccl)
     return {.why_none = fmt::format("{} is NCCL {}, expected {} or later", file, nccl_version_text(version),
                                     nccl_version_text(kOldestNccl))};
-  return {.library = &library, .version = version, .why_none = {}};
+  return {.library = &library, .version = version};
 }
 
 }  // namespace

@@ -19,10 +19,8 @@ std::vector<Arm> scaling_arms(double constant) {
 Json show_arms(Session& session, const std::string& title, std::span<const Arm> arms,
                std::span<const ArmResult> results) {
   report::Table table({"arm", "validation perplexity", "skipped steps"});
-  plot::LineChart chart{.title = title,
-                        .x = {.title = "step"},
-                        .y = {.title = "training perplexity", .log2 = true},
-                        .lines = {}};
+  plot::LineChart chart{
+      .title = title, .x = {.title = "step"}, .y = {.title = "training perplexity", .log2 = true}};
   Json rows = Json::array();
   for (std::size_t i = 0; i < arms.size(); ++i) {
     const ArmResult& result = results[i];

@@ -87,7 +87,7 @@ ArmResult train(const Arm& arm, const datasets::TextCorpus& corpus, const Sizes&
   optim::Adam adam(model.parameters(), {.lr = sizes.lr});
   optim::Step step(model, {&adam}, amp::step_options(arm.precision));
   const amp::ResolvedPrecision resolved(arm.precision);
-  ArmResult result{.curve = {.name = arm.name, .x = {}, .y = {}}};
+  ArmResult result{.curve = {.name = arm.name}};
   for (Index i = 0; i < sizes.steps; ++i) {
     const Tokens tokens = trigrams(corpus.train.ids, i * sizes.batch, sizes.batch);
     Tensor loss;

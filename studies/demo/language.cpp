@@ -48,7 +48,7 @@ ArmResult train(const Arm& arm, const config::Loaded& loaded, std::int64_t steps
   const auto learners = bench.make_learners(arm.precision);
   optim::Step& step = *learners->front().step;
   const amp::ResolvedPrecision resolved(arm.precision, bench.model());
-  ArmResult result{.curve = {.name = arm.name, .x = {}, .y = {}}};
+  ArmResult result{.curve = {.name = arm.name}};
   for (std::int64_t i = 0; i < steps; ++i) {
     const Tensor loss = bench.loss(bench.next_batch(), resolved, static_cast<std::uint32_t>(i));
     step.backward(loss);

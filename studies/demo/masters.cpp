@@ -49,7 +49,7 @@ MastersResult train(const config::Loaded& loaded, const MastersArm& arm, std::in
   const auto learners = bench.make_learners(arm.precision);
   optim::Step* const step = learners->front().step.get();
   const amp::ResolvedPrecision resolved(arm.precision, bench.model());
-  MastersResult result{.curve = {.name = arm.name, .x = {}, .y = {}}};
+  MastersResult result{.curve = {.name = arm.name}};
   for (std::int64_t epoch = 1; epoch <= epochs; ++epoch) {
     Lost lost;
     for (std::int64_t i = 0; i < steps; ++i) {
@@ -97,10 +97,8 @@ void run_masters(Session& session) {
       small ? "the digits" : "Fashion-MNIST", small ? 0.002 : 0.001, epochs, steps));
   report::Table table({"weights", "accuracy", "lost in the first epoch", "in the last"});
   Json rows = Json::array();
-  plot::LineChart chart{.title = "Weights without masters",
-                        .x = {.title = "epoch"},
-                        .y = {.title = "test accuracy, %"},
-                        .lines = {}};
+  plot::LineChart chart{
+      .title = "Weights without masters", .x = {.title = "epoch"}, .y = {.title = "test accuracy, %"}};
   std::vector<MastersResult> results;
   for (const MastersArm& arm : arms) {
     results.push_back(train(loaded, arm, epochs, steps, session));

@@ -60,7 +60,7 @@ Trajectory train(const config::Loaded& loaded, bool retry, std::int64_t batches)
   const auto learners = bench.make_learners(precision);
   optim::Step* const step = learners->front().step.get();
   const amp::ResolvedPrecision resolved(precision, bench.model());
-  Trajectory curve{.scale = {.name = retry ? "retry" : "drop", .x = {}, .y = {}, .steps = true}};
+  Trajectory curve{.scale = {.name = retry ? "retry" : "drop", .steps = true}};
   curve.lowest = precision.scaler.initial;
   for (; curve.batches < batches; ++curve.batches) {
     const datasets::Batch batch = bench.next_batch();

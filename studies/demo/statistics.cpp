@@ -92,10 +92,9 @@ StatisticsResult compare(bool small, double momentum, const Lengths& lengths, Se
   const config::Loaded loaded = configuration(small, momentum);
   train::prepare_machine(loaded);
   Trained wide(loaded, false, lengths), half(loaded, true, lengths);
-  StatisticsResult result{
-      .momentum = momentum,
-      .wide_curve = {.name = fmt::format("FP32, momentum {:g}", momentum), .x = {}, .y = {}},
-      .half_curve = {.name = fmt::format("FP16, momentum {:g}", momentum), .x = {}, .y = {}}};
+  StatisticsResult result{.momentum = momentum,
+                          .wide_curve = {.name = fmt::format("FP32, momentum {:g}", momentum)},
+                          .half_curve = {.name = fmt::format("FP16, momentum {:g}", momentum)}};
   std::vector<std::pair<Values, Values>> looks;
   Values sum;
   for (std::int64_t i = 0; i < lengths.training + lengths.resting; ++i) {
@@ -149,8 +148,7 @@ void run_statistics(Session& session) {
   report::Table table({"momentum", "distance, FP32", "distance, FP16", "accuracy, FP32", "accuracy, FP16"});
   plot::LineChart chart{.title = "Running statistics held in FP32 and in FP16",
                         .x = {.title = "step after training"},
-                        .y = {.title = "distance from the average batch, %", .log2 = true},
-                        .lines = {}};
+                        .y = {.title = "distance from the average batch, %", .log2 = true}};
   Json rows = Json::array();
   StatisticsResult last;
   for (const double momentum : momenta) {

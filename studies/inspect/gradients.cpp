@@ -39,9 +39,7 @@ GradientReport report_gradients(train::Workbench& bench, std::int64_t batches,
     chosen.push_back({bench.next_batch(), static_cast<std::uint32_t>(i)});
   const amp::ResolvedPrecision wide(amp::Precision::fp32());
   const amp::ResolvedPrecision narrow({.level = amp::Level::O1, .dtype = DType::f16});
-  GradientReport report{.layers = {},
-                        .all = {.name = "all layers", .activations = {}, .weights = {}, .measured = {}},
-                        .batches = batches};
+  GradientReport report{.all = {.name = "all layers"}, .batches = batches};
   std::unordered_map<std::string, amp::ExponentHistogram> measured;
   for (auto& layer : collect(bench, chosen, narrow, borders)) measured.emplace(layer.name, layer.activations);
   for (auto& layer : collect(bench, chosen, wide, borders)) {
@@ -58,7 +56,7 @@ GradientReport report_gradients(train::Workbench& bench, std::int64_t batches,
 }
 
 plot::HistogramSeries series_of(const std::string& name, const amp::ExponentHistogram& histogram) {
-  plot::HistogramSeries series{.name = name, .first = histogram.lowest().value_or(0), .shares = {}};
+  plot::HistogramSeries series{.name = name, .first = histogram.lowest().value_or(0)};
   const double total = std::max(1.0, static_cast<double>(histogram.total()));
   for (int e = series.first; e <= histogram.highest().value_or(-1 + series.first); ++e)
     series.shares.push_back(static_cast<double>(histogram.count(e)) / total);
@@ -68,8 +66,8 @@ plot::HistogramSeries series_of(const std::string& name, const amp::ExponentHist
 
 std::vector<plot::HistogramChart> charts_of(const GradientReport& report) {
   const auto chart = [](const std::string& title, const LayerGradients& layer) {
-    plot::HistogramChart result{
-        .title = title, .series = {series_of("activation gradients", layer.activations)}, .limits = {}};
+    plot::HistogramChart result{.title = title,
+                                .series = {series_of("activation gradients", layer.activations)}};
     if (layer.weights.total() > 0) result.series.push_back(series_of("weight gradients", layer.weights));
     result.limits = {{.name = "FP16 flushes at scale 1", .exponent = -25, .shaded = true},
                      {.name = "at scale 8", .exponent = -28},

@@ -15,7 +15,7 @@ namespace {
 constexpr int kGreatestExponent = 15;
 
 LayerHeadroom headroom_of(const std::string& name, const amp::ExponentHistogram& gradients, int log2_scale) {
-  LayerHeadroom layer{.name = name, .bits = {}};
+  LayerHeadroom layer{.name = name};
   if (const auto highest = gradients.highest()) layer.bits = kGreatestExponent - *highest - log2_scale;
   const auto nonzero = gradients.total() - gradients.zeros() - gradients.non_finite();
   if (nonzero > 0)
@@ -34,7 +34,6 @@ std::vector<std::string> HeadroomReport::narrow() const {
 
 HeadroomReport headroom(const GradientReport& gradients, int log2_scale) {
   HeadroomReport report{.log2_scale = log2_scale,
-                        .layers = {},
                         .all = headroom_of(gradients.all.name, gradients.all.activations, log2_scale)};
   for (const LayerGradients& layer : gradients.layers)
     if (layer.activations.total() > 0)

@@ -139,7 +139,7 @@ class BlameRun {
 
   Blame run() {
     const std::vector<int> all = amp::plan::lowered(graph_, assignment_);
-    Blame blame{.ops = {}, .noise = step_.noise(), .scale = scale_, .batches = step_.batches()};
+    Blame blame{.noise = step_.noise(), .scale = scale_, .batches = step_.batches()};
     blame.error = error(all);
     const std::unordered_map<int, Values> wide = watched(all, resolved_with({}));
     for (std::size_t i = 0; i < all.size(); ++i) {

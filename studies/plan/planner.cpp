@@ -162,7 +162,6 @@ void describe(amp::plan::PrecisionPlan& plan, const amp::TracedModel& traced, co
   plan.machine = phase.measured.machine;
   plan.policy = {.name = request.policy,
                  .rounding = request.rounding,
-                 .must = {},
                  .lambda = 0.0,
                  .dead_band_ns = amp::plan::DeadBand{}.ns};
   for (const auto& must : request.must)
@@ -198,7 +197,7 @@ void note_steps(Planned& planned) {
   for (std::size_t i = 0; i < planned.phases.size(); ++i) {
     const Steps::Seconds& seconds = planned.steps->phases[i];
     planned.phases[i].plan.measured = {
-        .f32 = ns_of(seconds.f32), .rules = ns_of(seconds.rules), .low = {}, .plan = ns_of(seconds.plan)};
+        .f32 = ns_of(seconds.f32), .rules = ns_of(seconds.rules), .plan = ns_of(seconds.plan)};
   }
 }
 

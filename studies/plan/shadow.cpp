@@ -31,7 +31,7 @@ ShadowStep::Outcome ShadowStep::run(const amp::ResolvedPrecision& resolved, int 
   const Tensor loss = forward(resolved, batch);
   crossing.finish(loss);
   backward(loss, scale);
-  Outcome outcome{.loss = loss.item(), .gradient = {}};
+  Outcome outcome{.loss = loss.item()};
   for (const Parameter& parameter : model().parameters()) {
     const Tensor gradient = parameter.gradient();
     if (!gradient.defined()) {

@@ -38,8 +38,7 @@ class Totals {
               .bytes = call.bytes,
               .flop = call.flop,
               .operands = call.operands,
-              .algorithms = recorder.algorithms(call),
-              .part_of_shapes = {}};
+              .algorithms = recorder.algorithms(call)};
       if (call.part_of >= 0) {
         const Call& whole = calls[static_cast<std::size_t>(call.part_of)];
         key.part_of = whole.op;

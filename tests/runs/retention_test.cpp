@@ -1,6 +1,6 @@
-#include "runs/retention.h"
-
 #include <catch2/catch.hpp>
+
+#include "runs/checkpoint_store.h"
 
 using namespace tandem;
 

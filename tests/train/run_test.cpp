@@ -178,16 +178,16 @@ TEST_CASE("appending to a path that is no file fails", "[run]") {
 TEST_CASE("metrics are whole lines at once, with null for what is no number", "[run]") {
   const TemporaryDirectory directory;
   const runs::RunDirectory run = runs::RunDirectory::create((directory.path() / "run").string(), "", "{}");
-  runs::MetricsFile file(run);
-  file.write(runs::StepEvent{.step = 3,
-                             .applied = 2,
-                             .epoch = 1,
-                             .loss = std::nan(""),
-                             .lr = 0.1,
-                             .loss_scale = 8.0,
-                             .skipped = 7,
-                             .grad_norm = 0.25,
-                             .items_per_s = 1000.0});
+  runs::MetricsRecord file(run);
+  file.add(line_of(runs::StepEvent{.step = 3,
+                                   .applied = 2,
+                                   .epoch = 1,
+                                   .loss = std::nan(""),
+                                   .lr = 0.1,
+                                   .loss_scale = 8.0,
+                                   .skipped = 7,
+                                   .grad_norm = 0.25,
+                                   .items_per_s = 1000.0}));
   const std::string text = read_text(run.metrics());
   CHECK(read_text(run.metrics_copy()) == text);
   CHECK(read_text(run.metrics_digest()) == files::sha256(text) + "  metrics.jsonl\n");
