@@ -28,10 +28,10 @@
 #include "studies/compare/statistics.h"
 #include "studies/profile/profile.h"
 #include "tasks/skipped_samples.h"
+#include "train/calibrate.h"
 #include "train/ranges.h"
 #include "train/setup.h"
 #include "train/stages.h"
-#include "train/synthetic_scale.h"
 
 namespace tandem::cli {
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -17,7 +18,6 @@
 #include "files/json_text.h"
 #include "files/write.h"
 #include "models/weights.h"
-#include "runs/schedule_state.h"
 
 namespace tandem::runs {
 
@@ -61,6 +61,54 @@ config::Json run_entry(const safetensors::File& state, const char* key) {
   return json[key];
 }
 
+config::Json number_or_null(double value) {
+  return std::isfinite(value) ? config::Json(value) : config::Json();
+}
+
+std::int64_t count_in(const config::Json& json, const char* key, const std::string& file) {
+  const config::Json& value = json.at(key);
+  require(value.is_number_integer() && value >= 0 && value <= (std::int64_t{1} << 53), "",
+          "{}: its state is damaged: \"{}\" is {}, expected a count", file, key, value.dump());
+  return value.get<std::int64_t>();
+}
+
+config::Json to_json(const optim::PlateauState& state) {
+  return {{"best", state.best ? config::Json(*state.best) : config::Json()},
+          {"best_epoch", state.best_epoch},
+          {"epoch", state.epoch},
+          {"stalled", state.stalled},
+          {"factor", state.factor}};
+}
+
+config::Json to_json(const optim::AveragingState& state) {
+  config::Json figures = config::Json::array();
+  for (const double figure : state.figures) figures.push_back(number_or_null(figure));
+  return {{"figures", figures}, {"epoch", state.epoch}, {"begun", state.begun}};
+}
+
+optim::PlateauState plateau_in(const config::Json& json, const std::string& file) {
+  optim::PlateauState state;
+  if (!json.at("best").is_null()) state.best = json.at("best").get<double>();
+  state.best_epoch = count_in(json, "best_epoch", file);
+  state.epoch = count_in(json, "epoch", file);
+  state.stalled = count_in(json, "stalled", file);
+  state.factor = json.at("factor").get<double>();
+  require(state.factor >= 0.0 && state.factor <= 1.0, "",
+          "{}: its state is damaged: the learning rate's \"factor\" is {}, expected a number in [0, 1]", file,
+          state.factor);
+  return state;
+}
+
+optim::AveragingState averaging_in(const config::Json& json, const std::string& file) {
+  optim::AveragingState state;
+  for (const config::Json& figure : json.at("figures"))
+    state.figures.push_back(figure.is_null() ? std::numeric_limits<double>::quiet_NaN()
+                                             : figure.get<double>());
+  state.epoch = count_in(json, "epoch", file);
+  state.begun = count_in(json, "begun", file);
+  return state;
+}
+
 // A number for one phase, as in older versions, else a list.
 config::Json one_or_all(const std::vector<double>& losses) {
   return losses.size() == 1 ? config::Json(losses.front()) : config::Json(losses);
@@ -87,8 +135,8 @@ config::Json to_json(const RunState& state) {
           {"best_epoch", state.best_epoch},
           {"best_checkpoint", state.best_checkpoint},
           {"diagnosed", state.diagnosed},
-          {"plateau", runs::to_json(state.plateau)},
-          {"averaging", runs::to_json(state.averaging)}};
+          {"plateau", to_json(state.plateau)},
+          {"averaging", to_json(state.averaging)}};
 }
 
 RunState run_state_in(const config::Json& json, const std::string& place) {

@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "core/backend.h"
 #include "core/error.h"
 #include "core/shapes_backend.h"
+#include "data/loader.h"
 #include "files/output.h"
 #include "nn/device.h"
 #include "train/step_runner.h"
@@ -89,6 +92,29 @@ void read_everything(const tasks::Data& data, bool tells) {
   });
   require(bad == 0, "", "{} of the data cannot be read; repair or remove {}",
           bad == 1 ? "one sample" : fmt::format("{} samples", bad), bad == 1 ? "it" : "them");
+}
+
+std::vector<amp::LintLine> lint_of(tasks::Task& task, const amp::ResolvedPrecision& precision,
+                                   const config::Config& config, Device device) {
+  constexpr Index kShareOfBatch = 8, kFewest = 2;
+  const Index whole = config.data.batch_size;
+  const Index samples = std::min(whole, std::max(kFewest, whole / kShareOfBatch));
+  std::vector<amp::LintLine> lines;
+  try {
+    datasets::Loader loader(task.training_source(device, samples));
+    const auto batch = loader.next();
+    if (!batch || batch->samples == 0) return lines;
+    std::vector<std::function<Tensor()>> phases;
+    for (std::size_t phase = 0; phase < task.phases().size(); ++phase)
+      phases.emplace_back([&task, &config, &batch, phase] {
+        return loss_of_phase(task, phase, *batch, {.seed = static_cast<std::uint64_t>(config.seed)});
+      });
+    lines = amp::lint(task.model(), precision, phases);
+  } catch (const UserError&) {
+    lines.clear();
+  }
+  backend_for(device).reset_peak_memory();  // the run reports the peak of its own steps
+  return lines;
 }
 
 }  // namespace tandem::train

@@ -27,7 +27,6 @@
 #include "train/planned.h"
 #include "train/rank_facts.h"
 #include "train/start_checks.h"
-#include "train/start_lint.h"
 #include "train/trainer_session.h"
 
 namespace tandem::train {

@@ -8,7 +8,6 @@
 
 #include "parallel/abort_message.h"
 #include "parallel/deadline.h"
-#include "parallel/launcher_end.h"
 #include "parallel/timeout_report.h"
 
 namespace tandem::parallel {

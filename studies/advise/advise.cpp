@@ -18,7 +18,7 @@
 #include "train/footprint.h"
 #include "train/planned.h"
 #include "train/setup.h"
-#include "train/start_lint.h"
+#include "train/start_checks.h"
 
 namespace tandem::advise {
 

@@ -179,13 +179,17 @@ class Pricing {
   const Assignment low_;
 };
 
-void price_casts(Graph& graph, Backend& backend, DType low, const amp::plan::Rates& rates) {
+void price_casts(Graph& graph, Backend& backend, DType low, double bytes_per_second) {
   CastTimes casts(backend, low);
+  // A working copy is written by the update, which has the master in registers.
+  const auto copy_ns = [&](std::int64_t elements) {
+    return 2e9 * static_cast<double>(elements) / bytes_per_second;
+  };
   for (Op& op : graph.ops)
     for (amp::plan::Result& result : op.results)
-      result.cast_ns = op.kind == Kind::parameter
-                           ? amp::plan::working_copy_ns(rates, result.elements)
-                           : std::llround(casts.ns(result.elements) * (result.gradient ? 2.0 : 1.0));
+      result.cast_ns = std::llround(op.kind == Kind::parameter
+                                        ? copy_ns(result.elements)
+                                        : casts.ns(result.elements) * (result.gradient ? 2.0 : 1.0));
 }
 
 amp::plan::PrecisionPlan::Machine machine_of(Backend& backend, DType low) {
@@ -274,9 +278,7 @@ Measured measure(const config::Loaded& loaded, const tasks::DataPtr& data, const
   }
   measured.rest_ns = std::llround(std::max(0.0, nanoseconds(rounds.whole) - in_ops));
   measured.machine = options.machine ? *options.machine : machine_of(subject.backend(), precision.dtype);
-  price_casts(
-      graph, subject.backend(), precision.dtype,
-      {.bytes_per_second = measured.machine.bytes_per_second, .launch_ns = measured.machine.launch_ns});
+  price_casts(graph, subject.backend(), precision.dtype, measured.machine.bytes_per_second);
   return measured;
 }
 

@@ -15,12 +15,12 @@
 #include "runs/run_data.h"
 #include "studies/compare/statistics.h"
 #include "studies/scaling/model.h"
+#include "train/calibrate.h"
 #include "train/learners.h"
 #include "train/part_weights.h"
 #include "train/process_group.h"
 #include "train/setup.h"
 #include "train/step_runner.h"
-#include "train/synthetic_scale.h"
 
 namespace tandem::scaling {
 

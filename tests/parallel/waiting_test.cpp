@@ -10,7 +10,6 @@
 
 #include "parallel/abort_message.h"
 #include "parallel/deadline.h"
-#include "parallel/launcher_end.h"
 #include "parallel/watchdog.h"
 
 using namespace tandem::parallel;

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "tests/train/planned_families.h"
-#include "train/start_lint.h"
+#include "train/start_checks.h"
 
 using namespace tandem;
 using namespace tandem::testing;

@@ -11,18 +11,6 @@ using namespace tandem;
 using namespace tandem::amp::plan;
 using namespace tandem::test;
 
-namespace {
-
-// 1 MB/µs, 5 µs.
-constexpr Rates kRates{.bytes_per_second = 1e12, .launch_ns = 5000};
-
-}  // namespace
-
-TEST_CASE("a working copy is written once", "[plan]") {
-  CHECK(working_copy_ns(kRates, 250'000) == 500);
-  CHECK_FAILS(UserError, working_copy_ns({}, 1), "bytes_per_second must be positive");
-}
-
 TEST_CASE("differences that are noise count as none", "[plan]") {
   GraphMaker g;
   const auto low_after = [&](std::int64_t f32, std::int64_t low) {
