@@ -92,15 +92,17 @@ void LossScaler::detach() {
 }
 
 Tensor LossScaler::scale(int index) const {
-  require(index >= 0 && index < count(), "scaler", "there are {} scales, asked for number {}", count(),
-          index);
   const Tensor state = device_state(index);
   return Tensor::over(state.storage(), state.offset() + offsetof(ScaleState, value), Shape{}, DType::f32);
 }
 
-ScaleState LossScaler::state_of(int index) const {
+const Tensor& LossScaler::device_state(int index) const {
   require(index >= 0 && index < count(), "scaler", "there are {} scales, asked for number {}", count(),
           index);
+  return states_[static_cast<std::size_t>(index)];
+}
+
+ScaleState LossScaler::state_of(int index) const {
   const Tensor host = device_ == Device{} ? device_state(index) : device_state(index).to(Device{});
   backend_for(device_).synchronize();
   ScaleState state;
@@ -115,8 +117,6 @@ void LossScaler::repair(const Tensor& gradients, std::span<const UpdateRange> ra
 }
 
 void LossScaler::set(double scale, int index) {
-  require(index >= 0 && index < count(), "scaler", "there are {} scales, asked for number {}", count(),
-          index);
   ScalerOptions changed = options_;
   changed.initial = scale;
   check(changed);

@@ -45,7 +45,7 @@ class LossScaler {
   double value(int index = 0) const { return static_cast<double>(state_of(index).value); }
   ScaleState state_of(int index = 0) const;
   // The ScaleState in device memory.
-  const Tensor& device_state(int index = 0) const { return states_[static_cast<std::size_t>(index)]; }
+  const Tensor& device_state(int index = 0) const;
   // Repairs scaled gradients when the options ask for it (FloorAction::sanitize).
   void repair(const Tensor& gradients, std::span<const UpdateRange> ranges, int index = 0) const;
   // Sets a scale (a power of two) and resets its counters.

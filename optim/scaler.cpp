@@ -18,20 +18,20 @@ constexpr double kNoCeiling = std::numeric_limits<float>::max();
 // Growth × 2 and backoff × ½ within the range of f32; a non-finite forward pass lowers the scale like any
 // overflow.
 constexpr ScalerOptions doubling(double initial, std::int64_t interval) {
-  ScalerOptions options;
-  options.initial = initial;
-  options.growth = 2.0;
-  options.backoff = 0.5;
-  options.interval = interval;
-  options.floor = kNoFloor;
-  options.ceiling = kNoCeiling;
-  options.spare_forward = false;
-  return options;
+  return {.initial = initial,
+          .growth = 2.0,
+          .backoff = 0.5,
+          .interval = interval,
+          .floor = kNoFloor,
+          .ceiling = kNoCeiling,
+          .spare_forward = false};
 }
 
-template <class Change>
-constexpr ScalerOptions with(ScalerOptions options, Change change) {
-  change(options);
+// Sets members, each given with its value.
+template <class Member, class Value, class... More>
+constexpr ScalerOptions with(ScalerOptions options, Member member, Value value, More... more) {
+  options.*member = value;
+  if constexpr (sizeof...(more) > 0) return with(options, more...);
   return options;
 }
 
@@ -39,102 +39,52 @@ using O = ScalerOptions;
 
 constexpr std::array kPresets{
     ScalerPreset{"tandem", "the default for fp16: an overflow at scale 1 stops the run",
-                 with(doubling(0x1p16, 2000),
-                      [](O& o) {
-                        o.floor = 1.0;
-                        o.ceiling = 0x1p24;
-                        o.floor_action = FloorAction::raise;
-                        o.spare_forward = true;
-                      })},
+                 with(doubling(0x1p16, 2000), &O::floor, 1.0, &O::ceiling, 0x1p24, &O::floor_action,
+                      FloorAction::raise, &O::spare_forward, true)},
     ScalerPreset{"torch", "PyTorch's GradScaler: no bounds, a growth to infinity is rejected",
                  doubling(0x1p16, 2000)},
     ScalerPreset{"fsdp", "PyTorch's sharded scaler: as torch, overflows are summed over ranks",
                  doubling(0x1p16, 2000)},
-    ScalerPreset{"apex", "Apex LossScaler: ceiling 2^24",
-                 with(doubling(0x1p16, 2000), [](O& o) { o.ceiling = 0x1p24; })},
+    ScalerPreset{"apex", "Apex LossScaler: ceiling 2^24", with(doubling(0x1p16, 2000), &O::ceiling, 0x1p24)},
     ScalerPreset{"apex_legacy", "Apex FP16_Optimizer: from 2^32, floor 1, grows at every 1000th clean step",
-                 with(doubling(0x1p32, 1000),
-                      [](O& o) {
-                        o.counter = CleanCount::modulo;
-                        o.floor = 1.0;
-                      })},
+                 with(doubling(0x1p32, 1000), &O::counter, CleanCount::modulo, &O::floor, 1.0)},
     ScalerPreset{"apex_hysteresis", "Apex's kernel with hysteresis 2, refilled by any clean step",
-                 with(doubling(0x1p16, 2000), [](O& o) { o.hysteresis = 2; })},
+                 with(doubling(0x1p16, 2000), &O::hysteresis, 2)},
     ScalerPreset{"deepspeed", "DeepSpeed ZeRO: hysteresis 2, refilled by a growth; raises at 1",
-                 with(doubling(0x1p16, 1000),
-                      [](O& o) {
-                        o.counter = CleanCount::modulo;
-                        o.hysteresis = 2;
-                        o.refill = Refill::growth;
-                        o.floor = 1.0;
-                        o.floor_action = FloorAction::raise;
-                      })},
+                 with(doubling(0x1p16, 1000), &O::counter, CleanCount::modulo, &O::hysteresis, 2, &O::refill,
+                      Refill::growth, &O::floor, 1.0, &O::floor_action, FloorAction::raise)},
     ScalerPreset{"deepspeed_fused", "DeepSpeed's fused FP16: no hysteresis, grows at the 1001st clean step",
-                 with(doubling(0x1p16, 1000),
-                      [](O& o) {
-                        o.counter = CleanCount::modulo_plus_one;
-                        o.floor = 1.0;
-                      })},
+                 with(doubling(0x1p16, 1000), &O::counter, CleanCount::modulo_plus_one, &O::floor, 1.0)},
     ScalerPreset{"megatron", "Megatron-LM: from 2^32, floor 1, hysteresis 2, refilled by a growth",
-                 with(doubling(0x1p32, 1000),
-                      [](O& o) {
-                        o.hysteresis = 2;
-                        o.refill = Refill::growth;
-                        o.floor = 1.0;
-                      })},
+                 with(doubling(0x1p32, 1000), &O::hysteresis, 2, &O::refill, Refill::growth, &O::floor, 1.0)},
     ScalerPreset{"keras", "Keras 3 LossScaleOptimizer: from 2^15, no bounds", doubling(0x1p15, 2000)},
     ScalerPreset{"tensorflow", "TensorFlow DynamicLossScale: from 2^15, floor 1",
-                 with(doubling(0x1p15, 2000), [](O& o) { o.floor = 1.0; })},
+                 with(doubling(0x1p15, 2000), &O::floor, 1.0)},
     ScalerPreset{"paddle", "Paddle GradScaler: hysteresis (1 unless set) refilled by a backoff too",
-                 with(doubling(0x1p16, 2000), [](O& o) { o.refill = Refill::clean_and_backoff; })},
+                 with(doubling(0x1p16, 2000), &O::refill, Refill::clean_and_backoff)},
     ScalerPreset{"paddle_amp", "Paddle AmpScaler: as paddle, from 2^15, every 1000 clean steps",
-                 with(doubling(0x1p15, 1000), [](O& o) { o.refill = Refill::clean_and_backoff; })},
+                 with(doubling(0x1p15, 1000), &O::refill, Refill::clean_and_backoff)},
     ScalerPreset{"mxnet", "MXNet: ceiling 2^24, a new scale takes effect one step late",
-                 with(doubling(0x1p16, 2000),
-                      [](O& o) {
-                        o.ceiling = 0x1p24;
-                        o.delayed = true;
-                      })},
+                 with(doubling(0x1p16, 2000), &O::ceiling, 0x1p24, &O::delayed, true)},
     ScalerPreset{"nvcaffe", "NVCaffe: 4 / the largest gradient of the last step; no step is skipped",
-                 with(doubling(1.0, 2000),
-                      [](O& o) {
-                        o.growth = o.backoff = 1.0;
-                        o.estimator = ScaleEstimator::amax;
-                        o.skips = false;
-                      })},
+                 with(doubling(1.0, 2000), &O::growth, 1.0, &O::backoff, 1.0, &O::estimator,
+                      ScaleEstimator::amax, &O::skips, false)},
     ScalerPreset{"marian",
                  "Marian --fp16: 8, infinities clipped, NaN to 0 at the floor; static unless growth and "
                  "backoff are set",
-                 with(doubling(8.0, 10000),
-                      [](O& o) {
-                        o.growth = o.backoff = 1.0;
-                        o.floor = 8.0;
-                        o.floor_action = FloorAction::sanitize;
-                      })},
+                 with(doubling(8.0, 10000), &O::growth, 1.0, &O::backoff, 1.0, &O::floor, 8.0,
+                      &O::floor_action, FloorAction::sanitize)},
     ScalerPreset{"logmax", "OpenSeq2Seq LogMax: from mean and deviation of log2 of the largest gradient",
-                 with(doubling(1.0, 2000),
-                      [](O& o) {
-                        o.growth = o.backoff = 1.0;
-                        o.estimator = ScaleEstimator::logmax;
-                        o.floor = 1.0;
-                        o.ceiling = 0x1p24;
-                      })},
-    ScalerPreset{"openseq2seq", "OpenSeq2Seq Backoff: from 2^24, within [1, 2^24]",
-                 with(doubling(0x1p24, 2000),
-                      [](O& o) {
-                        o.counter = CleanCount::modulo;
-                        o.floor = 1.0;
-                        o.ceiling = 0x1p24;
-                      })},
+                 with(doubling(1.0, 2000), &O::growth, 1.0, &O::backoff, 1.0, &O::estimator,
+                      ScaleEstimator::logmax, &O::floor, 1.0, &O::ceiling, 0x1p24)},
+    ScalerPreset{
+        "openseq2seq", "OpenSeq2Seq Backoff: from 2^24, within [1, 2^24]",
+        with(doubling(0x1p24, 2000), &O::counter, CleanCount::modulo, &O::floor, 1.0, &O::ceiling, 0x1p24)},
     ScalerPreset{"fairseq", "fairseq: backs off by the rate of overflows (tolerance), raises at 1e-4",
-                 with(doubling(0x1p15, 2000),
-                      [](O& o) {
-                        o.counter = CleanCount::modulo;
-                        o.floor = 1e-4;
-                        o.floor_action = FloorAction::raise;
-                      })},
+                 with(doubling(0x1p15, 2000), &O::counter, CleanCount::modulo, &O::floor, 1e-4,
+                      &O::floor_action, FloorAction::raise)},
     ScalerPreset{"flax", "Flax DynamicScale: grows at the clean step after 2000 in a row",
-                 with(doubling(0x1p16, 2000), [](O& o) { o.grows_late = true; })},
+                 with(doubling(0x1p16, 2000), &O::grows_late, true)},
 };
 
 bool power_of_two(double value) {

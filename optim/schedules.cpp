@@ -1,8 +1,23 @@
 #include "optim/schedules.h"
 
+#include <algorithm>
+#include <array>
+#include <cmath>
 #include <numbers>
 
-#include "optim/schedule_parts.h"
+#include "core/error.h"
+
+namespace tandem::optim {
+
+// Unit of a length.
+enum class Unit : std::uint8_t { epochs, steps };
+
+}  // namespace tandem::optim
+
+template <>
+struct tandem::options::EnumNames<tandem::optim::Unit> {
+  static constexpr std::array values{"epochs", "steps"};
+};
 
 template <>
 struct tandem::options::EnumNames<tandem::optim::WarmupForm> {
@@ -14,6 +29,64 @@ namespace tandem::optim {
 namespace {
 
 using Entry = ScheduleRegistry::Entry;
+
+void check(const char* where, double lr, const Warmup& warmup) {
+  require(std::isfinite(lr) && lr >= 0.0, where, "lr must be a number of at least 0, is {}", lr);
+  require(warmup.steps >= 0, where, "warmup_steps must be at least 0, is {}", warmup.steps);
+  const double start = warmup.start.value_or(0.0);
+  require(start >= 0.0 && start <= 1.0, where, "warmup_start must lie in [0, 1], is {}", start);
+  require(warmup.form == WarmupForm::linear || !warmup.start || start > 0.0, where,
+          "an exponential warm-up cannot start from 0: warmup_start must lie in (0, 1]");
+}
+
+void check_count(const char* where, const char* key, std::int64_t value) {
+  require(value >= 1, where, "{} must be at least 1, is {}", key, value);
+}
+
+// At step t < warmup.steps.
+double warmup_factor(const Warmup& warmup, std::int64_t t) {
+  const double steps = static_cast<double>(warmup.steps);
+  const double part = static_cast<double>(t) / steps;
+  if (warmup.form == WarmupForm::exponential)
+    return std::pow(warmup.start.value_or(kExponentialStart), 1.0 - part);
+  const double start = warmup.start.value_or(1.0 / (steps + 1.0));
+  return start + (1.0 - start) * part;
+}
+
+// For schedules without an end: warm-up multiplies `rate`.
+Schedule multiplied(double lr, Warmup warmup, Schedule::Function rate) {
+  if (warmup.steps == 0) return {lr, std::move(rate)};
+  return {lr, [warmup, rate = std::move(rate)](std::int64_t t) {
+            return t < warmup.steps ? warmup_factor(warmup, t) * rate(t) : rate(t);
+          }};
+}
+
+// For schedules with an end: `rate` counts steps from the end of warm-up.
+Schedule preceded(double lr, Warmup warmup, Schedule::Function rate) {
+  return {lr, [warmup, rate = std::move(rate)](std::int64_t t) {
+            return t < warmup.steps ? warmup_factor(warmup, t) * rate(0) : rate(t - warmup.steps);
+          }};
+}
+
+std::int64_t in_steps(double epochs, const ScheduleContext& course) {
+  return std::llround(epochs * static_cast<double>(course.steps_per_epoch));
+}
+
+// In steps, at least 1.
+std::int64_t counted(double count, Unit unit, const ScheduleContext& course) {
+  return std::max<std::int64_t>(unit == Unit::steps ? std::llround(count) : in_steps(count, course), 1);
+}
+
+template <class Options>
+void describe_unit(options::Describe<Options>& keys, const char* of = "unit of `every` and `milestones`") {
+  keys.key("unit", &Options::unit, of);
+}
+
+template <class Options>
+options::Describe<Options>& describe_gamma(options::Describe<Options>& keys) {
+  return keys.key("gamma", &Options::gamma, "factor on the rate at each drop",
+                  {.min = 0.0, .max = 1.0, .open_min = true, .keyword = "auto"});
+}
 
 template <class Options>
 void describe_every(options::Describe<Options>& keys) {
@@ -50,20 +123,6 @@ Schedule constant(double lr, Warmup warmup) {
   return multiplied(lr, warmup, [lr](std::int64_t) { return lr; });
 }
 
-namespace {
-
-struct ConstantOptions {};
-
-Entry constant_entry() {
-  return ScheduleRegistry::entry<ConstantOptions>("constant", "the same rate throughout",
-                                                  options::Describe<ConstantOptions>(),
-                                                  [](const ConstantOptions&, const ScheduleContext& course) {
-                                                    return constant(course.lr, course.warmup);
-                                                  });
-}
-
-}  // namespace
-
 Schedule step(double lr, std::int64_t every, double gamma, Warmup warmup, std::optional<std::int64_t> first) {
   check("step", lr, warmup);
   check_count("step", "every", every);
@@ -74,33 +133,6 @@ Schedule step(double lr, std::int64_t every, double gamma, Warmup warmup, std::o
     return lr * std::pow(gamma, static_cast<double>(drops));
   });
 }
-
-namespace {
-
-struct StepDecayOptions {
-  Unit unit = Unit::epochs;
-  double every = 30.0;
-  std::optional<double> first{};
-  double gamma = 0.1;
-};
-
-Entry step_entry() {
-  options::Describe<StepDecayOptions> keys;
-  describe_every(keys);
-  keys.key("first", &StepDecayOptions::first,
-           "position of the first drop; auto: `every` (4 with every 1: full rate in epochs 1 to 4, then "
-           "× gamma every epoch)",
-           {.min = 0.0, .max = 1e9, .open_min = true, .keyword = "auto"});
-  return ScheduleRegistry::entry<StepDecayOptions>(
-      "step", "× gamma every `every` steps", describe_gamma(keys),
-      [](const StepDecayOptions& o, const ScheduleContext& course) {
-        const std::int64_t every = counted(o.every, o.unit, course);
-        return step(course.lr, every, o.gamma, course.warmup,
-                    o.first ? counted(*o.first, o.unit, course) : every);
-      });
-}
-
-}  // namespace
 
 Schedule multi_step(double lr, std::vector<std::int64_t> milestones, double gamma, Warmup warmup) {
   check("multi_step", lr, warmup);
@@ -114,34 +146,6 @@ Schedule multi_step(double lr, std::vector<std::int64_t> milestones, double gamm
   });
 }
 
-namespace {
-
-struct MultiStepOptions {
-  Unit unit = Unit::epochs;
-  std::vector<double> milestones;
-  double gamma = 0.1;
-};
-
-Entry multi_step_entry() {
-  options::Describe<MultiStepOptions> keys;
-  describe_unit(keys);
-  keys.key("milestones", &MultiStepOptions::milestones, "positions of the drops, in increasing order",
-           {.min = 0.0, .max = 1e9, .open_min = true})
-      .rule("milestones", "expected increasing values",
-            [](const MultiStepOptions& o) { return std::ranges::is_sorted(o.milestones); })
-      .rule("milestones", "required by multi_step",
-            [](const MultiStepOptions& o) { return !o.milestones.empty(); });
-  return ScheduleRegistry::entry<MultiStepOptions>(
-      "multi_step", "× gamma at given steps", describe_gamma(keys),
-      [](const MultiStepOptions& o, const ScheduleContext& course) {
-        std::vector<std::int64_t> milestones;
-        for (const double milestone : o.milestones) milestones.push_back(counted(milestone, o.unit, course));
-        return multi_step(course.lr, std::move(milestones), o.gamma, course.warmup);
-      });
-}
-
-}  // namespace
-
 Schedule exponential(double lr, double gamma, std::int64_t every, Warmup warmup) {
   check("exponential", lr, warmup);
   check_count("exponential", "every", every);
@@ -150,26 +154,6 @@ Schedule exponential(double lr, double gamma, std::int64_t every, Warmup warmup)
     return lr * std::pow(gamma, static_cast<double>(t) / static_cast<double>(every));
   });
 }
-
-namespace {
-
-struct ExponentialOptions {
-  Unit unit = Unit::epochs;
-  double every = 30.0;
-  double gamma = 0.1;
-};
-
-Entry exponential_entry() {
-  options::Describe<ExponentialOptions> keys;
-  describe_every(keys);
-  return ScheduleRegistry::entry<ExponentialOptions>(
-      "exponential", "× gamma per step (or per `every` steps), continuously", describe_gamma(keys),
-      [](const ExponentialOptions& o, const ScheduleContext& course) {
-        return exponential(course.lr, o.gamma, counted(o.every, o.unit, course), course.warmup);
-      });
-}
-
-}  // namespace
 
 Schedule polynomial(double lr, std::int64_t steps, double power, double end, Warmup warmup) {
   check("polynomial", lr, warmup);
@@ -181,25 +165,6 @@ Schedule polynomial(double lr, std::int64_t steps, double power, double end, War
   });
 }
 
-namespace {
-
-struct PolynomialOptions {
-  double power = 1.0;
-  double end_lr = 0.0;
-};
-
-Entry polynomial_entry() {
-  options::Describe<PolynomialOptions> keys;
-  keys.key("power", &PolynomialOptions::power, "exponent of the decay", {.min = 0.0, .max = 100.0});
-  return ScheduleRegistry::entry<PolynomialOptions>(
-      "polynomial", "decays to end_lr as a power of the remaining steps", describe_end(keys),
-      [](const PolynomialOptions& o, const ScheduleContext& course) {
-        return polynomial(course.lr, course.steps, o.power, o.end_lr, course.warmup);
-      });
-}
-
-}  // namespace
-
 Schedule cosine(double lr, std::int64_t steps, double end, Warmup warmup) {
   check("cosine", lr, warmup);
   require(end >= 0.0, "cosine", "end_lr must be at least 0, is {}", end);
@@ -208,23 +173,6 @@ Schedule cosine(double lr, std::int64_t steps, double end, Warmup warmup) {
     return end + (lr - end) * (1.0 + std::cos(std::numbers::pi * fraction(t, span))) / 2.0;
   });
 }
-
-namespace {
-
-struct CosineOptions {
-  double end_lr = 0.0;
-};
-
-Entry cosine_entry() {
-  options::Describe<CosineOptions> keys;
-  return ScheduleRegistry::entry<CosineOptions>(
-      "cosine", "decays to end_lr along half a cosine", describe_end(keys),
-      [](const CosineOptions& o, const ScheduleContext& course) {
-        return cosine(course.lr, course.steps, o.end_lr, course.warmup);
-      });
-}
-
-}  // namespace
 
 Schedule one_cycle(double lr, std::int64_t steps, OneCycle shape, Warmup warmup) {
   check("one_cycle", lr, warmup);
@@ -250,7 +198,129 @@ Schedule one_cycle(double lr, std::int64_t steps, OneCycle shape, Warmup warmup)
   });
 }
 
+Schedule inverse_sqrt(double lr, Warmup warmup) {
+  check("inverse_sqrt", lr, warmup);
+  check_count("inverse_sqrt", "warmup_steps", warmup.steps);
+  const auto start = static_cast<double>(warmup.steps);
+  return multiplied(lr, warmup, [=](std::int64_t t) {
+    return t < warmup.steps ? lr : lr * std::sqrt(start / static_cast<double>(t));
+  });
+}
+
+Schedule late_steps(double lr, const LateSteps& shape, Warmup warmup) {
+  check("late_steps", lr, warmup);
+  check_count("late_steps", "begin", shape.begin);
+  check_count("late_steps", "every", shape.every);
+  require(shape.drops >= 0, "late_steps", "drops must be at least 0, is {}", shape.drops);
+  require(shape.gamma > 0.0, "late_steps", "gamma must be positive, is {}", shape.gamma);
+  return multiplied(lr, warmup, [=](std::int64_t t) {
+    const std::int64_t passed = t < shape.begin ? 0 : (t - shape.begin) / shape.every + 1;
+    return lr * std::pow(shape.gamma, static_cast<double>(std::min(passed, shape.drops)));
+  });
+}
+
 namespace {
+
+struct ConstantOptions {};
+
+Entry constant_entry() {
+  return ScheduleRegistry::entry<ConstantOptions>("constant", "the same rate throughout",
+                                                  options::Describe<ConstantOptions>(),
+                                                  [](const ConstantOptions&, const ScheduleContext& course) {
+                                                    return constant(course.lr, course.warmup);
+                                                  });
+}
+
+struct StepDecayOptions {
+  Unit unit = Unit::epochs;
+  double every = 30.0;
+  std::optional<double> first{};
+  double gamma = 0.1;
+};
+
+Entry step_entry() {
+  options::Describe<StepDecayOptions> keys;
+  describe_every(keys);
+  keys.key("first", &StepDecayOptions::first,
+           "position of the first drop; auto: `every` (4 with every 1: full rate in epochs 1 to 4, then "
+           "× gamma every epoch)",
+           {.min = 0.0, .max = 1e9, .open_min = true, .keyword = "auto"});
+  return ScheduleRegistry::entry<StepDecayOptions>(
+      "step", "× gamma every `every` steps", describe_gamma(keys),
+      [](const StepDecayOptions& o, const ScheduleContext& course) {
+        const std::int64_t every = counted(o.every, o.unit, course);
+        return step(course.lr, every, o.gamma, course.warmup,
+                    o.first ? counted(*o.first, o.unit, course) : every);
+      });
+}
+
+struct MultiStepOptions {
+  Unit unit = Unit::epochs;
+  std::vector<double> milestones;
+  double gamma = 0.1;
+};
+
+Entry multi_step_entry() {
+  options::Describe<MultiStepOptions> keys;
+  describe_unit(keys);
+  keys.key("milestones", &MultiStepOptions::milestones, "positions of the drops, in increasing order",
+           {.min = 0.0, .max = 1e9, .open_min = true})
+      .rule("milestones", "expected increasing values",
+            [](const MultiStepOptions& o) { return std::ranges::is_sorted(o.milestones); })
+      .rule("milestones", "required by multi_step",
+            [](const MultiStepOptions& o) { return !o.milestones.empty(); });
+  return ScheduleRegistry::entry<MultiStepOptions>(
+      "multi_step", "× gamma at given steps", describe_gamma(keys),
+      [](const MultiStepOptions& o, const ScheduleContext& course) {
+        std::vector<std::int64_t> milestones;
+        for (const double milestone : o.milestones) milestones.push_back(counted(milestone, o.unit, course));
+        return multi_step(course.lr, std::move(milestones), o.gamma, course.warmup);
+      });
+}
+
+struct ExponentialOptions {
+  Unit unit = Unit::epochs;
+  double every = 30.0;
+  double gamma = 0.1;
+};
+
+Entry exponential_entry() {
+  options::Describe<ExponentialOptions> keys;
+  describe_every(keys);
+  return ScheduleRegistry::entry<ExponentialOptions>(
+      "exponential", "× gamma per step (or per `every` steps), continuously", describe_gamma(keys),
+      [](const ExponentialOptions& o, const ScheduleContext& course) {
+        return exponential(course.lr, o.gamma, counted(o.every, o.unit, course), course.warmup);
+      });
+}
+
+struct PolynomialOptions {
+  double power = 1.0;
+  double end_lr = 0.0;
+};
+
+Entry polynomial_entry() {
+  options::Describe<PolynomialOptions> keys;
+  keys.key("power", &PolynomialOptions::power, "exponent of the decay", {.min = 0.0, .max = 100.0});
+  return ScheduleRegistry::entry<PolynomialOptions>(
+      "polynomial", "decays to end_lr as a power of the remaining steps", describe_end(keys),
+      [](const PolynomialOptions& o, const ScheduleContext& course) {
+        return polynomial(course.lr, course.steps, o.power, o.end_lr, course.warmup);
+      });
+}
+
+struct CosineOptions {
+  double end_lr = 0.0;
+};
+
+Entry cosine_entry() {
+  options::Describe<CosineOptions> keys;
+  return ScheduleRegistry::entry<CosineOptions>(
+      "cosine", "decays to end_lr along half a cosine", describe_end(keys),
+      [](const CosineOptions& o, const ScheduleContext& course) {
+        return cosine(course.lr, course.steps, o.end_lr, course.warmup);
+      });
+}
 
 Entry one_cycle_entry() {
   return ScheduleRegistry::entry<OneCycle>(
@@ -266,6 +336,54 @@ Entry one_cycle_entry() {
                "first fall back to the first rate, symmetrically, then to the last rate"),
       [](const OneCycle& o, const ScheduleContext& course) {
         return one_cycle(course.lr, course.steps, o, course.warmup);
+      });
+}
+
+struct InverseSqrtOptions {};
+
+Entry inverse_sqrt_entry() {
+  return ScheduleRegistry::entry<InverseSqrtOptions>(
+      "inverse_sqrt", "lr·√(warmup_steps / step) after the warm-up, which is required",
+      options::Describe<InverseSqrtOptions>(), [](const InverseSqrtOptions&, const ScheduleContext& course) {
+        require(course.warmup.steps > 0, "",
+                "schedule: inverse_sqrt starts at the end of a warm-up, but there is none; give "
+                "schedule.warmup_steps or warmup_epochs");
+        return inverse_sqrt(course.lr, course.warmup);
+      });
+}
+
+struct LateStepsOptions {
+  double begin = 2.0 / 3.0;
+  Unit unit = Unit::epochs;
+  std::optional<double> every{};
+  std::int64_t drops = 4;
+  double gamma = 0.5;
+};
+
+// Default of `every`: the drops divide the rest of the run evenly.
+LateSteps shape_of(const LateStepsOptions& o, const ScheduleContext& course) {
+  LateSteps shape{.drops = o.drops, .gamma = o.gamma};
+  shape.begin =
+      std::max<std::int64_t>(static_cast<std::int64_t>(o.begin * static_cast<double>(course.steps)), 1);
+  const std::int64_t rest = course.steps - shape.begin;
+  shape.every = o.every ? counted(*o.every, o.unit, course)
+                        : std::max<std::int64_t>(rest / std::max<std::int64_t>(o.drops, 1), 1);
+  return shape;
+}
+
+Entry late_steps_entry() {
+  options::Describe<LateStepsOptions> keys;
+  keys.key("begin", &LateStepsOptions::begin, "position of the first drop, as a share of the run",
+           {.min = 0.0, .max = 1.0})
+      .key("drops", &LateStepsOptions::drops, "number of drops", {.min = 0, .max = 1e6});
+  describe_unit(keys, "unit of `every`");
+  keys.key("every", &LateStepsOptions::every,
+           "distance between drops; auto: they divide the rest of the run evenly",
+           {.min = 0.0, .max = 1e9, .open_min = true, .keyword = "auto"});
+  return ScheduleRegistry::entry<LateStepsOptions>(
+      "late_steps", "constant for most of the run, then × gamma a few times (GNMT)", describe_gamma(keys),
+      [](const LateStepsOptions& o, const ScheduleContext& course) {
+        return late_steps(course.lr, shape_of(o, course), course.warmup);
       });
 }
 

@@ -7,7 +7,7 @@
 //    end;
 //  - without (constant, step, multi-step, exponential, inverse square root, late steps), the warm-up
 //    multiplies the schedule, whose milestones keep their positions.
-// schedules.cpp and sequence_schedules.cpp hold each formula beside its description for configurations.
+// schedules.cpp holds the formulas, then their descriptions for configurations.
 // Errors: UserError for a negative rate, counts below one, or a warm-up that is not shorter than the
 // schedule.
 #pragma once

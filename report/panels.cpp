@@ -313,14 +313,13 @@ Panel scale_panel(const std::vector<runs::RunRecord>& runs, const std::vector<st
     return panel;
   }
   panel.legend = legend_of(runs, all_series);
-  if (panel.legend.empty()) panel.legend = {{"scale", "f0"}};
-  panel.legend.push_back({fmt::format("skipped steps ({})", skipped), "alarm"});
-  if (skipped == 0) panel.note = "No step was skipped.";
-  if (runs.size() > 1) {
-    panel.legend.clear();
-    if (skipped > 0) panel.note = "Ticks at the bottom: skipped steps.";
-  } else if (skipped == 0) {
-    panel.legend = legend_of(runs, all_series);
+  if (skipped == 0) {
+    panel.note = "No step was skipped.";
+  } else if (runs.size() > 1) {
+    panel.note = "Ticks at the bottom: skipped steps.";
+  } else {
+    if (panel.legend.empty()) panel.legend = {{"scale", "f0"}};
+    panel.legend.push_back({fmt::format("skipped steps ({})", skipped), "alarm"});
   }
   // Makes room for the ticks below the line.
   double least = std::numeric_limits<double>::infinity();

@@ -2,9 +2,30 @@
 
 #include <fmt/core.h>
 
+#include <cmath>
+#include <filesystem>
+
+#include "core/error.h"
 #include "report/table.h"
+#include "samples/package_descriptions.h"
 
 namespace tandem::demo {
+
+std::string text_path(const Session& session, const std::string& demo) {
+  const std::string given = session.options().text;
+  const std::string path = given.empty() ? datasets::fetched_package_descriptions().string() : given;
+  require(std::filesystem::exists(path), "",
+          "demo {}: {} is missing; `./run data` fetches it, or give another text with --text", demo, path);
+  return path;
+}
+
+void ArmResult::log(std::int64_t step, std::int64_t steps, const Tensor& loss, Session& session) {
+  if (step % 5 != 0) return;
+  curve.x.push_back(static_cast<double>(step));
+  curve.y.push_back(std::exp(std::min(loss.item(), 20.0)));
+  if (step % 50 == 0)
+    session.progress(fmt::format("{}: step {} of {}, loss {:.3f}", curve.name, step, steps, loss.item()));
+}
 
 std::vector<Arm> scaling_arms(double constant) {
   amp::Precision unscaled = amp::Precision::amp_fp16(), fixed = unscaled;

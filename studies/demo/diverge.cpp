@@ -11,7 +11,6 @@
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/loss.h"
 #include "autograd/ops/shape.h"
-#include "core/error.h"
 #include "core/random.h"
 #include "nn/layers.h"
 #include "optim/adam.h"
@@ -97,12 +96,7 @@ ArmResult train(const Arm& arm, const datasets::TextCorpus& corpus, const Sizes&
     }
     step.backward(loss);
     step.apply();
-    if (i % 5 != 4) continue;
-    result.curve.x.push_back(static_cast<double>(i + 1));
-    result.curve.y.push_back(std::exp(std::min(loss.item(), 20.0)));
-    if (i % 50 == 49)
-      session.progress(
-          fmt::format("{}: step {} of {}, loss {:.3f}", arm.name, i + 1, sizes.steps, loss.item()));
+    result.log(i + 1, sizes.steps, loss, session);
   }
   result.skipped = step.synchronize().skipped;
   result.perplexity = perplexity(model, corpus.validation.ids, sizes);
@@ -126,20 +120,13 @@ double flushed_share(const amp::ExponentHistogram& histogram, int log2_scale) {
          static_cast<double>(std::max<std::int64_t>(1, histogram.total() - histogram.zeros()));
 }
 
-std::string corpus_path(const Options& options) {
-  return options.text.empty() ? datasets::fetched_package_descriptions().string() : options.text;
-}
-
 }  // namespace
 
 void run_diverge(Session& session) {
   const Sizes sizes = session.small() ? Sizes{1000, 8, 16, 65536, 10, 4096, 0.1}
                                       : Sizes{8000, 64, 128, 8192, 300, 65536, 0.003};
-  const std::string path = corpus_path(session.options());
-  require(std::filesystem::exists(path), "",
-          "demo diverge: {} is missing; `./run data` fetches it, or give another text with --text", path);
-  const auto corpus =
-      datasets::package_corpus(path, {.tokenizer = {}, .vocabulary = {.size = sizes.vocabulary}});
+  const auto corpus = datasets::package_corpus(text_path(session, "diverge"),
+                                               {.tokenizer = {}, .vocabulary = {.size = sizes.vocabulary}});
   const auto few = logit_gradients(corpus, sizes, 512), many = logit_gradients(corpus, sizes, sizes.batch);
   session.say(
       fmt::format("A trigram perceptron with {} words learns for {} steps of {} tokens. FP16 rounds to zero, "

@@ -9,9 +9,7 @@
 #include "amp/gradient_histogram.h"
 #include "autograd/engine.h"
 #include "config/load.h"
-#include "core/error.h"
 #include "report/table.h"
-#include "samples/package_descriptions.h"
 #include "studies/demo/arms.h"
 #include "studies/inspect/workbench.h"
 
@@ -53,11 +51,7 @@ ArmResult train(const Arm& arm, const config::Loaded& loaded, std::int64_t steps
     const Tensor loss = bench.loss(bench.next_batch(), resolved, static_cast<std::uint32_t>(i));
     step.backward(loss);
     step.apply();
-    if (i % 5 != 4) continue;
-    result.curve.x.push_back(static_cast<double>(i + 1));
-    result.curve.y.push_back(std::exp(std::min(loss.item(), 20.0)));
-    if (i % 40 == 39)
-      session.progress(fmt::format("{}: step {} of {}, loss {:.3f}", arm.name, i + 1, steps, loss.item()));
+    result.log(i + 1, steps, loss, session);
   }
   result.skipped = step.synchronize().skipped;
   result.perplexity = tasks::metric(bench.evaluate(), "perplexity");
@@ -97,11 +91,7 @@ Json show_flushed(const config::Loaded& loaded) {
 
 void run_language(Session& session) {
   const Setting setting = setting_of(session);
-  if (session.options().text.empty()) {
-    const std::string path = datasets::fetched_package_descriptions().string();
-    require(std::filesystem::exists(path), "",
-            "demo language: {} is missing; `./run data` fetches it, or give another text with --text", path);
-  }
+  if (session.options().text.empty()) text_path(session, "language");
   const config::Loaded loaded = config::load("debian_lstm", setting.keys);
   train::prepare_machine(loaded);
   session.say(

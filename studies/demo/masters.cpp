@@ -6,17 +6,12 @@
 #include "core/backend.h"
 #include "report/plot/svg.h"
 #include "report/table.h"
-#include "studies/demo/demo.h"
+#include "studies/demo/arms.h"
 #include "studies/inspect/workbench.h"
 
 namespace tandem::demo {
 
 namespace {
-
-struct MastersArm {
-  std::string name;
-  amp::Precision precision;
-};
 
 struct MastersResult {
   double accuracy = 0.0, first_lost = 0.0,
@@ -43,8 +38,8 @@ void count_lost(const Tensor& before, const optim::Step& step, Lost& lost) {
   }
 }
 
-MastersResult train(const config::Loaded& loaded, const MastersArm& arm, std::int64_t epochs,
-                    std::int64_t steps, Session& session) {
+MastersResult train(const config::Loaded& loaded, const Arm& arm, std::int64_t epochs, std::int64_t steps,
+                    Session& session) {
   train::Workbench bench(loaded, {});
   const auto learners = bench.make_learners(arm.precision);
   optim::Step* const step = learners->front().step.get();
@@ -58,8 +53,8 @@ MastersResult train(const config::Loaded& loaded, const MastersArm& arm, std::in
       step->apply();
       if (!step->synchronize().skip) count_lost(before, *step, lost);
     }
-    (epoch == 1 ? result.first_lost : result.last_lost) = lost.share();
-    if (epochs == 1) result.last_lost = lost.share();
+    if (epoch == 1) result.first_lost = lost.share();
+    result.last_lost = lost.share();
     result.accuracy = runs::metric(bench.evaluate(), "accuracy");
     result.curve.x.push_back(static_cast<double>(epoch));
     result.curve.y.push_back(100.0 * result.accuracy);
@@ -85,12 +80,12 @@ void run_masters(Session& session) {
     if (dtype == DType::f16) precision.scaler = optim::ScalerOptions::fixed(1024.0);
     return precision;
   };
-  const MastersArm arms[] = {{"FP32", amp::Precision::fp32()},
-                             {"FP16 with masters", amp::Precision::o2(DType::f16)},
-                             {"BF16 with masters", amp::Precision::o2(DType::bf16)},
-                             {"FP16 without masters", without_masters(DType::f16, false)},
-                             {"BF16 without masters", without_masters(DType::bf16, false)},
-                             {"BF16 without, stochastic rounding", without_masters(DType::bf16, true)}};
+  const Arm arms[] = {{"FP32", amp::Precision::fp32()},
+                      {"FP16 with masters", amp::Precision::o2(DType::f16)},
+                      {"BF16 with masters", amp::Precision::o2(DType::bf16)},
+                      {"FP16 without masters", without_masters(DType::f16, false)},
+                      {"BF16 without masters", without_masters(DType::bf16, false)},
+                      {"BF16 without, stochastic rounding", without_masters(DType::bf16, true)}};
   session.say(fmt::format(
       "A perceptron on {}, SGD with a learning rate of {}, {} epochs of {} steps. An update is lost if\n"
       "the weight does not change although its gradient is not zero.\n",
@@ -100,7 +95,7 @@ void run_masters(Session& session) {
   plot::LineChart chart{
       .title = "Weights without masters", .x = {.title = "epoch"}, .y = {.title = "test accuracy, %"}};
   std::vector<MastersResult> results;
-  for (const MastersArm& arm : arms) {
+  for (const Arm& arm : arms) {
     results.push_back(train(loaded, arm, epochs, steps, session));
     const MastersResult& r = results.back();
     table.add({arm.name, fmt::format("{:.2f} %", 100.0 * r.accuracy),
