@@ -72,8 +72,6 @@ std::string share_text(double share) {
   return std::isfinite(share) ? fmt::format("{:.1f}", std::round(1000.0 * share) / 10.0 + 0.0) : "–";
 }
 
-Json finite_json(double value) { return std::isfinite(value) ? Json(value) : Json(); }
-
 }  // namespace
 
 int inspect_headroom(const InspectArguments& arguments) {
@@ -116,14 +114,14 @@ Json blame_json(const planning::Blame& blame, std::size_t segments) {
     ops.push_back({{"path", op.key.path},
                    {"op", op.key.op},
                    {"call", op.key.call},
-                   {"local", finite_json(op.local)},
-                   {"share", finite_json(op.share)},
+                   {"local", op.local},
+                   {"share", op.share},
                    {"cause", name_of(op.cause)}});
   return {{"batches", blame.batches},
           {"scale", blame.scale},
           {"segments", std::max<std::size_t>(segments, 1)},
-          {"error", finite_json(blame.error)},
-          {"noise", finite_json(blame.noise)},
+          {"error", blame.error},
+          {"noise", blame.noise},
           {"runs", blame.runs},
           {"ops", ops}};
 }

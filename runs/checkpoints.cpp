@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -61,10 +60,6 @@ config::Json run_entry(const safetensors::File& state, const char* key) {
   return json[key];
 }
 
-config::Json number_or_null(double value) {
-  return std::isfinite(value) ? config::Json(value) : config::Json();
-}
-
 std::int64_t count_in(const config::Json& json, const char* key, const std::string& file) {
   const config::Json& value = json.at(key);
   require(value.is_number_integer() && value >= 0 && value <= (std::int64_t{1} << 53), "",
@@ -81,9 +76,7 @@ config::Json to_json(const optim::PlateauState& state) {
 }
 
 config::Json to_json(const optim::AveragingState& state) {
-  config::Json figures = config::Json::array();
-  for (const double figure : state.figures) figures.push_back(number_or_null(figure));
-  return {{"figures", figures}, {"epoch", state.epoch}, {"begun", state.begun}};
+  return {{"figures", state.figures}, {"epoch", state.epoch}, {"begun", state.begun}};
 }
 
 optim::PlateauState plateau_in(const config::Json& json, const std::string& file) {

@@ -65,8 +65,6 @@ std::string number(double value, int digits, bool sign = false) {
   return text;
 }
 
-Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(); }
-
 std::string ratio_text(const std::optional<Ratio>& ratio) {
   return ratio ? fmt::format("{:.2f} [{:.2f}–{:.2f}]", ratio->median, ratio->p10, ratio->p90) : kNone;
 }
@@ -172,11 +170,11 @@ void add_speed_notes(const Report& report, std::string& text) {
 Json json_of(const Row& row) {
   Json values = Json::array(), memory = Json::object();
   for (const SeedResult& seed : row.seeds) values.push_back(seed.value ? Json(*seed.value) : Json());
-  Json json{{"arm", row.arm.name},      {"precision", row.arm.precision}, {"n", row.n},
-            {"mean", finite(row.mean)}, {"sd", finite(row.sd)},           {"values", values}};
-  json["delta"] = row.test ? finite(row.test->delta) : Json(0.0);
-  json["ci90"] =
-      row.test ? Json::array({finite(row.test->low), finite(row.test->high)}) : Json::array({0.0, 0.0});
+  Json json{{"arm", row.arm.name}, {"precision", row.arm.precision},
+            {"n", row.n},          {"mean", row.mean},
+            {"sd", row.sd},        {"values", values}};
+  json["delta"] = row.test ? row.test->delta : 0.0;
+  json["ci90"] = row.test ? Json::array({row.test->low, row.test->high}) : Json::array({0.0, 0.0});
   json["verdict"] = row.verdict ? row.verdict->text() : "baseline";
   json["diverged"] = row.diverged;
   json["skipped"] = row.skipped;
