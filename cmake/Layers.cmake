@@ -1,13 +1,17 @@
-# The table of layers (layers.txt) as lists: TANDEM_LAYERS from the ground up, TANDEM_NEEDS_<folder>, TANDEM_FACTS_<folder>.
+# The table of layers (layers.txt) as lists: TANDEM_LAYERS and TANDEM_COMPONENTS from the ground up, TANDEM_COMPONENT_<folder>,
+# TANDEM_FACTS_<folder>.
 file(STRINGS ${CMAKE_CURRENT_LIST_DIR}/layers.txt rows REGEX "^[a-z]")
 set(TANDEM_LAYERS "")
+set(TANDEM_COMPONENTS "")
 foreach(row ${rows})
-  string(REGEX MATCH "^([a-z]+) *\\|([a-z ]*)\\|([a-z ]*)$" found "${row}")
+  string(REGEX MATCH "^([a-z]+) *\\| *([a-z]+) *\\|[a-z ]*\\|([a-z ]*)$" found "${row}")
   if(NOT found)
-    message(FATAL_ERROR "cmake/layers.txt: \"${row}\" is no row of folder | layers | facts")
+    message(FATAL_ERROR "cmake/layers.txt: \"${row}\" is no row of folder | component | layers | facts")
   endif()
   set(folder ${CMAKE_MATCH_1})
-  separate_arguments(TANDEM_NEEDS_${folder} UNIX_COMMAND "${CMAKE_MATCH_2}")
+  set(TANDEM_COMPONENT_${folder} ${CMAKE_MATCH_2})
   separate_arguments(TANDEM_FACTS_${folder} UNIX_COMMAND "${CMAKE_MATCH_3}")
   list(APPEND TANDEM_LAYERS ${folder})
+  list(APPEND TANDEM_COMPONENTS ${TANDEM_COMPONENT_${folder}})
 endforeach()
+list(REMOVE_DUPLICATES TANDEM_COMPONENTS)

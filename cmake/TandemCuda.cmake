@@ -44,7 +44,7 @@ file(GLOB cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/core/cuda/*.cu ${
 get_filename_component(cudnn_folder ${CUDNN_LIBRARY} DIRECTORY)
 add_library(tandem_cuda_objects OBJECT ${cuda_sources})
 target_include_directories(tandem_cuda_objects SYSTEM PUBLIC ${CUDNN_FRONTEND_INCLUDE_DIR} ${CUDNN_INCLUDE_DIR})
-target_link_libraries(tandem_cuda_objects PUBLIC tandem_core CUDA::cudart_static CUDA::cublasLt CUDA::nvrtc
+target_link_libraries(tandem_cuda_objects PUBLIC tandem_nn CUDA::cudart_static CUDA::cublasLt CUDA::nvrtc
                                                  CUDA::nvtx3 ${CUDNN_LIBRARY})
 # nvcc is not on fmt's list of compilers with constexpr.
 # cudnn-frontend compiles in half the time without its JSON forms of graphs.

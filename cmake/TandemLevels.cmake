@@ -58,7 +58,7 @@ message(STATUS "Kernels for the levels ${tandem_levels}")
 # with this level's instructions, is never called from elsewhere: only C symbols that begin with tandem_ leave it.
 function(tandem_level_module target level)
   add_library(${target} MODULE ${ARGN})
-  target_link_libraries(${target} PRIVATE tandem_core OpenMP::OpenMP_CXX)
+  target_link_libraries(${target} PRIVATE tandem_nn OpenMP::OpenMP_CXX)
   target_compile_definitions(${target} PRIVATE TANDEM_LEVEL=${level})
   set(flags ${TANDEM_FLAGS})
   if(TANDEM_LEVEL_FLAGS_v2)
@@ -71,7 +71,7 @@ function(tandem_level_module target level)
   target_link_options(${target} PRIVATE ${TANDEM_LINK_FLAGS} -Wl,--version-script=${exports})
 endfunction()
 
-# The libraries of all levels, after tandem_core. Programs depend on tandem_cpu_levels, which stands for all of them. With
+# The libraries of all levels. Programs depend on tandem_cpu_levels, which stands for all of them. With
 # TANDEM_UNITY, too, their files are compiled one by one: most of the time goes to their own code.
 function(tandem_kernels)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/core/cpu/kernels/*.cpp)

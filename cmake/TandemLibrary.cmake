@@ -1,5 +1,5 @@
-# tandem_library(<folder> [SHARED]): one library of every .cpp below the folder, static unless SHARED, on top of the layers
-# that layers.txt names. Adding a file needs no edit here.
+# tandem_layer(<folder> [<library>…]): compiles every .cpp below the folder, with the headers of the libraries, into the library
+# of the folder's component (layers.txt). Adding a file needs no edit here.
 
 include(CheckCXXCompilerFlag)
 set(TANDEM_FLAGS -Wall -Wextra -Wpedantic -Wmissing-declarations)
@@ -20,13 +20,13 @@ endif()
 # IEEE semantics stay (no -ffast-math), but products and sums may contract to fused multiply-adds.
 list(APPEND TANDEM_FLAGS ${TANDEM_LEVEL_FLAGS_v2})
 list(APPEND TANDEM_FLAGS -fno-math-errno -fno-trapping-math)
-# GCC 12.2 folds some constant arrays wrongly when basic-block vectorisation meets AVX-512: at -O2,
-# std::vector<int>{255,0,255,0,0,0,0,0} comes out as 255 0 255 0 255 0 255 0. Loops are vectorised all the same.
+set(TANDEM_GCC12 OFF)  # workarounds for its bugs are for it alone
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  set(TANDEM_GCC12 ON)
+  # It folds some constant arrays wrongly when basic-block vectorisation meets AVX-512: at -O2,
+  # std::vector<int>{255,0,255,0,0,0,0,0} comes out as 255 0 255 0 255 0 255 0. Loops are vectorised all the same.
   list(APPEND TANDEM_FLAGS -fno-tree-slp-vectorize)
-endif()
-# GCC 12 sees overlaps in std::string where there are none (GCC bug 105651).
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # It sees overlaps in std::string where there are none (GCC bug 105651).
   set(TANDEM_TEST_FLAGS -Wno-restrict)
 endif()
 set(TANDEM_LINK_FLAGS "")
@@ -76,7 +76,7 @@ function(tandem_precompile_kernels target)
     target_precompile_headers(${target} PRIVATE ${PROJECT_SOURCE_DIR}/core/cpu/kernels/blocks.h
       ${PROJECT_SOURCE_DIR}/core/cpu/kernels/cpu_backend.h)
     # In a precompiled header GCC 12 forgets that its own intrinsics leave lanes undefined on purpose.
-    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    if(TANDEM_GCC12)
       target_compile_options(${target} PRIVATE -Wno-uninitialized -Wno-maybe-uninitialized)
     endif()
   endif()
@@ -94,22 +94,39 @@ function(tandem_precompile_steering target folder)
       <span> <string> <vector> <fmt/format.h> <fmt/ranges.h> <nlohmann/json.hpp> ${PROJECT_SOURCE_DIR}/core/error.h
       ${PROJECT_SOURCE_DIR}/core/tensor.h ${PROJECT_SOURCE_DIR}/core/options/registry.h)
   else()
-    target_precompile_headers(${target} REUSE_FROM tandem_files)
+    target_precompile_headers(${target} REUSE_FROM layer_files)
   endif()
 endfunction()
 
-function(tandem_library folder)
-  cmake_parse_arguments(ARG "SHARED" "" "" ${ARGN})
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
-  list(FILTER sources EXCLUDE REGEX "/main\\.cpp$|/core/cuda/|/core/cpu/kernels/|/core/cpu/short_spin\\.cpp$")
-  set(target tandem_${folder})
-  set(kind STATIC)
-  if(ARG_SHARED)
-    set(kind SHARED)
-  endif()
-  add_library(${target} ${kind} ${sources})
+# The libraries that are installed: libtandem.so, and one more for each further component, which links those before it and no
+# symbol elsewhere. Calls within a library are direct; data, type information among it, is one in the process.
+set(below "")
+foreach(component ${TANDEM_COMPONENTS})
+  set(target tandem_${component})
+  add_library(${target} SHARED)
+  add_library(tandem::${component} ALIAS ${target})
   target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_compile_features(${target} PUBLIC cxx_std_20)
+  target_link_libraries(${target} PUBLIC ${below} fmt::fmt Eigen3::Eigen nlohmann_json::nlohmann_json)
+  target_link_options(${target} PRIVATE -Wl,-Bsymbolic-functions,--as-needed INTERFACE ${TANDEM_LINK_FLAGS})
+  if(NOT TANDEM_SANITIZE)  # a sanitizer's runtime is the program's
+    target_link_options(${target} PRIVATE -Wl,-z,defs)
+  endif()
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${component} VERSION ${PROJECT_VERSION}
+    SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR} INSTALL_RPATH "$ORIGIN;$ORIGIN/tandem/onednn/lib")
+  set(below ${target})
+endforeach()
+set_target_properties(tandem_nn PROPERTIES OUTPUT_NAME tandem)
+add_library(tandem::tandem ALIAS ${below})
+
+function(tandem_layer folder)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "/main\\.cpp$|/core/cuda/|/core/cpu/kernels/|/core/cpu/short_spin\\.cpp$")
+  set(target layer_${folder})
+  add_library(${target} OBJECT ${sources})
+  target_link_libraries(tandem_${TANDEM_COMPONENT_${folder}} PRIVATE ${target})
+  target_link_libraries(${target} PRIVATE fmt::fmt Eigen3::Eigen nlohmann_json::nlohmann_json ${ARGN})
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
   target_compile_options(${target} PRIVATE ${TANDEM_FLAGS} ${TANDEM_SANITIZE_FLAGS})
   if("steers" IN_LIST TANDEM_FACTS_${folder})
     target_compile_options(${target} PRIVATE ${TANDEM_STEERING_FLAGS})
@@ -121,8 +138,4 @@ function(tandem_library folder)
   if(TANDEM_FUZZ AND "parses" IN_LIST TANDEM_FACTS_${folder})
     target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
   endif()
-  target_link_options(${target} INTERFACE ${TANDEM_LINK_FLAGS})
-  foreach(layer ${TANDEM_NEEDS_${folder}})
-    target_link_libraries(${target} PUBLIC tandem_${layer})
-  endforeach()
 endfunction()

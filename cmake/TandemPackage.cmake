@@ -16,9 +16,8 @@ set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${TANDEM_ONEDNN_HOME}/lib ${PROJECT_BINARY_DIR})
 # What programs of others compile with.
-string(JOIN ", " CPACK_DEBIAN_PACKAGE_SUGGESTS g++ cmake libeigen3-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libcli11-dev
-  zlib1g-dev libjpeg-dev libpng-dev libarchive-dev libssl-dev libpugixml-dev libprotobuf-dev libsentencepiece-dev
-  libutf8proc-dev dataset-fashion-mnist openmpi-bin)
+string(JOIN ", " CPACK_DEBIAN_PACKAGE_SUGGESTS g++ cmake libeigen3-dev libfmt-dev nlohmann-json3-dev dataset-fashion-mnist
+  openmpi-bin)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS OFF)
 include(CPack)
 

@@ -7,7 +7,6 @@
 
 #include "autograd/ops/all_ops.h"
 #include "core/error.h"
-#include "export/onnx.pb.h"
 #include "export/onnx_translation.h"
 #include "models/weights.h"
 
@@ -194,31 +193,24 @@ std::vector<std::string> onnx_ops() {
 }
 
 std::string onnx_model(nn::Module& model, const Shape& sample, const OnnxOptions& options) {
-  onnx::ModelProto proto;
-  proto.set_ir_version(kIrVersion);
-  proto.set_producer_name("tandem");
-  proto.set_producer_version(options.producer_version);
-  auto& opset = *proto.add_opset_import();
-  opset.set_domain("");
-  opset.set_version(kOpset);
-  for (const auto& [key, value] : options.metadata) {
-    auto& entry = *proto.add_metadata_props();
-    entry.set_key(key);
-    entry.set_value(value);
-  }
   const auto* const ports = dynamic_cast<const nn::Ports*>(&model);
   const Trace trace =
       ports ? trace_evaluation(model, *ports) : trace_evaluation(model, sample, options.dtype, options.graph);
   Graph graph(trace.steps);
   Exporter(model, graph, options).add(trace, ports);
-  *proto.mutable_graph() = graph.message();
-  const std::size_t bytes = proto.ByteSizeLong();
+  files::ProtobufMessage file;  // a ModelProto
+  file.integer(1, kIrVersion)
+      .bytes(2, "tandem")
+      .bytes(3, options.producer_version)
+      .message(7, graph.message());
+  file.message(8, files::ProtobufMessage().bytes(1, "").integer(2, kOpset));
+  for (const auto& [key, value] : options.metadata)
+    file.message(14, files::ProtobufMessage().bytes(1, key).bytes(2, value));
+  const std::size_t bytes = file.bytes().size();
   require(bytes <= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()), "onnx",
           "the file would have {} bytes, and the format has at most 2 GiB; safetensors has no such limit",
           bytes);
-  std::string file;
-  ensure(proto.SerializeToString(&file), "onnx", "the model cannot be written");
-  return file;
+  return file.bytes();
 }
 
 }  // namespace tandem::exporting

@@ -3,17 +3,17 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <bit>
 #include <numeric>
 
 #include "core/error.h"
-#include "export/onnx.pb.h"
 
 namespace tandem::exporting {
 
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "raw_data is little-endian");
+// Messages and numbers of fields of the specification
+// (https://github.com/onnx/onnx/blob/main/onnx/onnx.proto).
+using Message = files::ProtobufMessage;
 
 // Permutation between two axis orders: to[i] = from[result[i]].
 std::vector<Index> permutation(const std::vector<int>& from, const std::vector<int>& to) {
@@ -22,44 +22,39 @@ std::vector<Index> permutation(const std::vector<int>& from, const std::vector<i
   return result;
 }
 
-void set_attribute(onnx::AttributeProto& proto, const Attribute& value) {
-  if (const auto* integer = std::get_if<Index>(&value)) {
-    proto.set_type(onnx::AttributeProto::INT);
-    proto.set_i(*integer);
-  } else if (const auto* real = std::get_if<double>(&value)) {
-    proto.set_type(onnx::AttributeProto::FLOAT);
-    proto.set_f(static_cast<float>(*real));
-  } else if (const auto* text = std::get_if<std::string>(&value)) {
-    proto.set_type(onnx::AttributeProto::STRING);
-    proto.set_s(*text);
-  } else if (const auto* texts = std::get_if<std::vector<std::string>>(&value)) {
-    proto.set_type(onnx::AttributeProto::STRINGS);
-    for (const std::string& each : *texts) proto.add_strings(each);
-  } else {
-    proto.set_type(onnx::AttributeProto::INTS);
-    for (const Index each : std::get<std::vector<Index>>(value)) proto.add_ints(each);
+// An AttributeProto. Field 20 is its type: 1 FLOAT, 2 INT, 3 STRING, 7 INTS, 8 STRINGS.
+Message attribute_message(const std::string& name, const Attribute& value) {
+  Message message;
+  message.bytes(1, name);
+  if (const auto* integer = std::get_if<Index>(&value)) return message.integer(3, *integer).integer(20, 2);
+  if (const auto* real = std::get_if<double>(&value))
+    return message.real(2, static_cast<float>(*real)).integer(20, 1);
+  if (const auto* text = std::get_if<std::string>(&value)) return message.bytes(4, *text).integer(20, 3);
+  if (const auto* texts = std::get_if<std::vector<std::string>>(&value)) {
+    for (const std::string& each : *texts) message.bytes(9, each);
+    return message.integer(20, 8);
   }
+  for (const Index each : std::get<std::vector<Index>>(value)) message.integer(8, each);
+  return message.integer(20, 7);
 }
 
-onnx::TensorProto::DataType type_of(DType dtype) {
-  return dtype == DType::i64 ? onnx::TensorProto::INT64 : onnx::TensorProto::FLOAT;
-}
+Index type_of(DType dtype) { return static_cast<Index>(dtype == DType::i64 ? OnnxType::i64 : OnnxType::f32); }
 
-void set_type(onnx::ValueInfoProto& info, const std::string& name, const Value& value, DType dtype,
-              Index steps, const std::string& rows = "N") {
-  info.set_name(name);
-  auto& tensor = *info.mutable_type()->mutable_tensor_type();
-  tensor.set_elem_type(type_of(dtype));
+// A ValueInfoProto.
+Message value_message(const std::string& name, const Value& value, DType dtype, Index steps,
+                      const std::string& rows = "N") {
+  Message shape;
   for (const int axis : value.order) {
-    auto& extent = *tensor.mutable_shape()->add_dim();
-    if (value.shape[axis] == 0) {
-      extent.set_dim_param(rows);
-    } else if (steps > 0 && value.shape[axis] == steps) {
-      extent.set_dim_param("T");
-    } else {
-      extent.set_dim_value(value.shape[axis]);
-    }
+    const Index extent = value.shape[axis];
+    if (extent == 0)
+      shape.message(1, Message().bytes(2, rows));
+    else if (steps > 0 && extent == steps)
+      shape.message(1, Message().bytes(2, "T"));
+    else
+      shape.message(1, Message().integer(1, extent));
   }
+  const Message tensor = Message().integer(1, type_of(dtype)).message(2, shape);
+  return Message().bytes(1, name).message(2, Message().message(1, tensor));
 }
 
 }  // namespace
@@ -78,10 +73,22 @@ std::vector<int> channels_first(int rank) {
   return order;
 }
 
-Graph::Graph(Index steps) : steps_(steps), message_(std::make_unique<onnx::GraphProto>()) {
-  message_->set_name("tandem");
+Message Graph::message() const {
+  Message graph;
+  for (const Node& each : nodes_) {
+    Message node;
+    for (const std::string& input : each.inputs) node.bytes(1, input);
+    for (const std::string& output : each.outputs) node.bytes(2, output);
+    node.bytes(3, each.name).bytes(4, each.op);
+    for (const auto& [name, value] : each.attributes) node.message(5, attribute_message(name, value));
+    graph.message(1, node);
+  }
+  graph.bytes(2, "tandem");
+  for (const auto& [name, tensor] : tensors_) graph.message(5, tensor);
+  for (const auto& [name, input] : inputs_) graph.message(11, input);
+  for (const auto& [name, output] : outputs_) graph.message(12, output);
+  return graph;
 }
-Graph::~Graph() = default;
 
 std::string Graph::unique(const std::string& name) {
   std::string result = name;
@@ -91,11 +98,11 @@ std::string Graph::unique(const std::string& name) {
 
 void Graph::add_tensor(const std::string& name, std::span<const Index> extents, DType dtype,
                        const void* data) {
-  auto& tensor = *message_->add_initializer();
-  for (const Index extent : extents) tensor.add_dims(extent);
-  tensor.set_data_type(type_of(dtype));
-  tensor.set_name(name);
-  tensor.set_raw_data(data, static_cast<std::size_t>(Shape(extents).numel()) * size_of(dtype));
+  Message tensor;  // a TensorProto
+  for (const Index extent : extents) tensor.integer(1, extent);
+  const std::size_t size = static_cast<std::size_t>(Shape(extents).numel()) * size_of(dtype);
+  tensor.integer(2, type_of(dtype)).bytes(8, name).bytes(9, {static_cast<const char*>(data), size});
+  tensors_.emplace_back(name, std::move(tensor));
 }
 
 void Graph::add_weight(const std::string& name, const Tensor& tensor) {
@@ -114,11 +121,8 @@ std::string Graph::add_packed_weight(const std::string& name, const Tensor& tens
 
 void Graph::drop_unused_weights() {
   std::set<std::string> used;
-  for (const auto& node : message_->node()) used.insert(node.input().begin(), node.input().end());
-  auto& tensors = *message_->mutable_initializer();
-  const auto unused = std::remove_if(tensors.begin(), tensors.end(),
-                                     [&](const auto& tensor) { return !used.contains(tensor.name()); });
-  tensors.erase(unused, tensors.end());
+  for (const Node& node : nodes_) used.insert(node.inputs.begin(), node.inputs.end());
+  std::erase_if(tensors_, [&](const auto& tensor) { return !used.contains(tensor.first); });
 }
 
 void Graph::require_no_steps(std::span<const Index> values) const {
@@ -165,17 +169,8 @@ std::vector<std::string> Graph::add(const std::string& op, std::vector<std::stri
   const std::string base = layer_.empty() ? op : layer_ + "/" + op;
   std::vector<std::string> names;
   for (int i = 0; i < outputs; ++i) names.push_back(unique(base));
-  auto& node = *message_->add_node();
   while (!inputs.empty() && inputs.back().empty()) inputs.pop_back();
-  for (std::string& input : inputs) node.add_input(std::move(input));
-  for (const std::string& name : names) node.add_output(name);
-  node.set_name(names[0]);
-  node.set_op_type(op);
-  for (const auto& [key, value] : attributes) {
-    auto& attribute = *node.add_attribute();
-    attribute.set_name(key);
-    set_attribute(attribute, value);
-  }
+  nodes_.push_back({names[0], op, std::move(inputs), names, attributes});
   return names;
 }
 
@@ -197,33 +192,25 @@ std::string Graph::as_type(const std::string& name, OnnxType type) {
 
 void Graph::add_input(const Value& value, DType dtype) {
   ensure(names_.insert(value.name).second, "onnx", "two tensors are called \"{}\"", value.name);
-  set_type(*message_->add_input(), value.name, value, dtype, steps_);
+  inputs_.emplace_back(value.name, value_message(value.name, value, dtype, steps_));
 }
 
 void Graph::add_output(const Value& value, const std::string& name, DType dtype, const std::string& rows) {
   const Value result = as_here(value);
   ensure(names_.insert(name).second, "onnx", "two tensors are called \"{}\"", name);
+  const bool made = std::ranges::any_of(
+      nodes_, [&](const Node& node) { return std::ranges::count(node.outputs, result.name) > 0; });
   // A value that is an output already keeps its name.
-  const auto is_output = [&](const auto& output) { return output.name() == result.name; };
-  bool made = false;
-  for (const auto& node : message_->node())
-    made |= std::ranges::find(node.output(), result.name) != node.output().end();
-  const bool taken = std::ranges::any_of(message_->output(), is_output);
-  set_type(*message_->add_output(), name, result, dtype, steps_, rows);
+  const bool taken =
+      std::ranges::any_of(outputs_, [&](const auto& output) { return output.first == result.name; });
+  outputs_.emplace_back(name, value_message(name, result, dtype, steps_, rows));
   if (!made || taken) {  // an output that is an input, a weight, or another output
-    auto& node = *message_->add_node();
-    node.add_input(result.name);
-    node.add_output(name);
-    node.set_name(name);
-    node.set_op_type("Identity");
+    nodes_.push_back({name, "Identity", {result.name}, {name}, {}});
     return;
   }
-  const auto rename = [&](std::string& other) {
-    if (other == result.name) other = name;
-  };
-  for (auto& node : *message_->mutable_node()) {
-    for (std::string& output : *node.mutable_output()) rename(output);
-    for (std::string& input : *node.mutable_input()) rename(input);
+  for (Node& node : nodes_) {
+    std::ranges::replace(node.outputs, result.name, name);
+    std::ranges::replace(node.inputs, result.name, name);
   }
 }
 

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <set>
 #include <span>
 #include <string>
@@ -12,10 +11,7 @@
 #include <vector>
 
 #include "core/tensor.h"
-
-namespace tandem::onnx {
-class GraphProto;
-}
+#include "files/protobuf.h"
 
 namespace tandem::exporting {
 
@@ -46,8 +42,7 @@ enum class OnnxType : std::int32_t { f32 = 1, i32 = 6, i64 = 7 };
 class Graph {
  public:
   // `steps`: the extent that represents the sequence length, "T" in ONNX; 0: none.
-  explicit Graph(Index steps = 0);
-  ~Graph();
+  explicit Graph(Index steps = 0) : steps_(steps) {}
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
 
@@ -90,14 +85,22 @@ class Graph {
   void add_output(const Value& value, const std::string& name, DType dtype = DType::f32,
                   const std::string& rows = "N");
 
-  const onnx::GraphProto& message() const { return *message_; }
+  files::ProtobufMessage message() const;  // a GraphProto
 
  private:
+  struct Node {
+    std::string name, op;
+    std::vector<std::string> inputs, outputs;
+    Attributes attributes;
+  };
+  using Message = files::ProtobufMessage;
+
   std::string unique(const std::string& name);
   void add_tensor(const std::string& name, std::span<const Index> extents, DType dtype, const void* data);
 
   Index steps_;
-  std::unique_ptr<onnx::GraphProto> message_;
+  std::vector<Node> nodes_;
+  std::vector<std::pair<std::string, Message>> tensors_, inputs_, outputs_;  // by their names
   std::string layer_;
   std::set<std::string> names_;
   std::map<std::pair<std::string, std::vector<int>>, std::string> arranged_;

@@ -9,7 +9,6 @@
 #include <cstring>
 
 #include "core/error.h"
-#include "runs/tensorboard/events.pb.h"
 #include "runs/tensorboard/record.h"
 
 namespace tandem::tensorboard {
@@ -31,6 +30,20 @@ std::string host_name() {
                                     path.string(), what, std::strerror(reason)));
 }
 
+// Messages and numbers of fields of tensorflow/core/util/event.proto and, in tensorflow/core/framework, of
+// summary.proto, tensor.proto, tensor_shape.proto and types.proto.
+using Message = files::ProtobufMessage;
+constexpr int kStart = 1;     // SessionLog.SessionStatus
+constexpr int kDtString = 7;  // DataType
+
+// An Event, of which what happened is missing.
+Message event_at(std::int64_t step) { return Message().real(1, now()).integer(2, step); }
+
+// An Event with a Summary of one Summary.Value.
+Message summary(std::int64_t step, const Message& value) {
+  return event_at(step).message(5, Message().message(1, value));
+}
+
 }  // namespace
 
 EventFile::EventFile(const std::filesystem::path& folder) {
@@ -45,47 +58,29 @@ EventFile::EventFile(const std::filesystem::path& folder) {
     file_.reset(std::fopen(path_.c_str(), "wbxe"));  // exclusive
     if (!file_ && (errno != EEXIST || copy == 1000)) fail(path_, "created", errno);
   }
-  proto::Event event;
-  event.set_file_version("brain.Event:2");
-  write(event);
+  write(event_at(0).bytes(3, "brain.Event:2"));
 }
 
-EventFile::~EventFile() = default;
-
-void EventFile::start(std::int64_t step) {
-  proto::Event event;
-  event.set_step(step);
-  event.mutable_session_log()->set_status(proto::SessionLog::START);
-  write(event);
-}
+void EventFile::start(std::int64_t step) { write(event_at(step).message(7, Message().integer(1, kStart))); }
 
 void EventFile::scalars(std::int64_t step, const std::vector<std::pair<std::string, double>>& values) {
-  proto::Event event;
-  event.set_step(step);
-  for (const auto& [name, value] : values) {
-    proto::Summary::Value* entry = event.mutable_summary()->add_value();
-    entry->set_tag(name);
-    entry->set_simple_value(static_cast<float>(value));
-  }
-  write(event);
+  Message all;
+  for (const auto& [name, value] : values)
+    all.message(1, Message().bytes(1, name).real(2, static_cast<float>(value)));
+  write(event_at(step).message(5, all));
 }
 
 void EventFile::histograms(std::int64_t step, const std::vector<std::pair<std::string, Histogram>>& values) {
   for (const auto& [name, value] : values) {
     if (value.count == 0.0) continue;
-    proto::Event event;
-    event.set_step(step);
-    proto::Summary::Value* entry = event.mutable_summary()->add_value();
-    entry->set_tag(name);
-    proto::HistogramProto* histogram = entry->mutable_histo();
-    histogram->set_min(value.min);
-    histogram->set_max(value.max);
-    histogram->set_num(value.count);
-    histogram->set_sum(value.sum);
-    histogram->set_sum_squares(value.sum_squares);
-    histogram->mutable_bucket_limit()->Add(value.limits.begin(), value.limits.end());
-    histogram->mutable_bucket()->Add(value.counts.begin(), value.counts.end());
-    write(event);
+    write(summary(step, Message().bytes(1, name).message(5, Message()
+                                                                .real(1, value.min)
+                                                                .real(2, value.max)
+                                                                .real(3, value.count)
+                                                                .real(4, value.sum)
+                                                                .real(5, value.sum_squares)
+                                                                .reals(6, value.limits)
+                                                                .reals(7, value.counts))));
   }
 }
 
@@ -100,34 +95,21 @@ void EventFile::picture(std::int64_t step, const std::string& name, const std::s
     return static_cast<std::int32_t>(value);
   };
   const auto colour = static_cast<unsigned char>(png[kColour]);
-  proto::Event event;
-  event.set_step(step);
-  proto::Summary::Value* entry = event.mutable_summary()->add_value();
-  entry->set_tag(name);
-  proto::Summary::Image* image = entry->mutable_image();
-  image->set_width(number(kWidth));
-  image->set_height(number(kHeight));
-  image->set_colorspace(colour == 0 ? 1 : colour == 4 ? 2 : colour == 6 ? 4 : 3);
-  image->set_encoded_image_string(png);
-  write(event);
+  Message image;
+  image.integer(1, number(kHeight)).integer(2, number(kWidth));
+  image.integer(3, colour == 0 ? 1 : colour == 4 ? 2 : colour == 6 ? 4 : 3).bytes(4, png);
+  write(summary(step, Message().bytes(1, name).message(4, image)));
 }
 
 void EventFile::text(std::int64_t step, const std::string& name, const std::string& markdown) {
-  proto::Event event;
-  event.set_step(step);
-  proto::Summary::Value* entry = event.mutable_summary()->add_value();
-  entry->set_tag(name);
-  entry->mutable_metadata()->mutable_plugin_data()->set_plugin_name("text");
-  proto::TensorProto* tensor = entry->mutable_tensor();  // a scalar: no dimensions
-  tensor->set_dtype(proto::DT_STRING);
-  tensor->mutable_tensor_shape();
-  tensor->add_string_val(markdown);
-  write(event);
+  const Message scalar;  // a TensorShapeProto without dimensions
+  const Message tensor = Message().integer(1, kDtString).message(2, scalar).bytes(8, markdown);
+  const Message metadata = Message().message(1, Message().bytes(1, "text"));  // the plugin
+  write(summary(step, Message().bytes(1, name).message(8, tensor).message(9, metadata)));
 }
 
-void EventFile::write(proto::Event& event) {
-  event.set_wall_time(now());
-  const std::string bytes = record(event.SerializeAsString());
+void EventFile::write(const Message& event) {
+  const std::string bytes = record(event.bytes());
   if (std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) != bytes.size() ||
       std::fflush(file_.get()) != 0)
     fail(path_, "written", errno);

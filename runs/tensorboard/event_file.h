@@ -9,11 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "files/protobuf.h"
 #include "runs/tensorboard/histogram.h"
-
-namespace tandem::tensorboard::proto {
-class Event;
-}
 
 namespace tandem::tensorboard {
 
@@ -22,7 +19,6 @@ class EventFile {
   // Creates `folder` and in it events.out.tfevents.<unix time>.<host>, with suffix ".2", ".3"… if that file
   // exists. Throws VendorError on failure. Records are passed to the system at once.
   explicit EventFile(const std::filesystem::path& folder);
-  ~EventFile();
 
   // Starts a session with first step `step`: TensorBoard drops this and later steps of earlier files.
   void start(std::int64_t step);
@@ -40,7 +36,7 @@ class EventFile {
   struct Close {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
-  void write(proto::Event& event);
+  void write(const files::ProtobufMessage& event);
 
   std::filesystem::path path_;
   std::unique_ptr<std::FILE, Close> file_;

@@ -51,7 +51,7 @@ void place_libraries(const std::filesystem::path& folder, const std::string& lef
   namespace fs = std::filesystem;
   for (const auto& library : fs::directory_iterator(folder_of_core_library())) {
     const std::string name = library.path().filename();
-    if (name.starts_with("libtandem_core.so"))
+    if (name.starts_with("libtandem.so"))
       fs::copy(library.path(), folder / name, fs::copy_options::copy_symlinks);
     else if (name.starts_with("libtandem_cpu_") && name != "libtandem_cpu_" + left_out + ".so")
       fs::create_symlink(library.path(), folder / name);

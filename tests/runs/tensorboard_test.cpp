@@ -2,8 +2,8 @@
 #include <cmath>
 #include <limits>
 
+#include "runs/events.pb.h"
 #include "runs/tensorboard/event_file.h"
-#include "runs/tensorboard/events.pb.h"
 #include "runs/tensorboard/record.h"
 #include "tests/support/temporary_files.h"
 
