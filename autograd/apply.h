@@ -49,20 +49,21 @@ template <class Op>
 inline const bool registered = register_op(Op::info);
 
 template <class Op>
-concept Fused = requires(const Op& op, const typename Op::In& in) {
-  { Op::composed(op, in) } -> std::same_as<typename Op::Out>;
+concept Fused = requires(const Op& op, const typename TypesOf<Op>::In& in) {
+  { Op::composed(op, in) } -> std::same_as<typename TypesOf<Op>::Out>;
 };
 
-// An op without inputs defines the dtype and device of its result; it is never recorded.
+// An op without inputs defines the dtype and device of its result.
 template <class Op>
-concept Source = std::is_empty_v<typename Op::In> && requires(const Op& op) {
+concept Source = std::is_empty_v<typename TypesOf<Op>::In> && requires(const Op& op) {
   { op.options } -> std::convertible_to<TensorOptions>;
 };
 
 template <class Op>
 class OpNode final : public RecordedNode {
  public:
-  OpNode(const Op& op, typename Op::Saved&& saved, std::span<const Tensor> in, std::span<const Tensor> out)
+  OpNode(const Op& op, typename TypesOf<Op>::Saved&& saved, std::span<const Tensor> in,
+         std::span<const Tensor> out)
       : op_(op), saved_(std::move(saved)) {
     keep(in, out, tensors_of(saved_));
   }
@@ -75,12 +76,12 @@ class OpNode final : public RecordedNode {
     if constexpr (Fused<Op>) {
       if (needs.create_graph()) fail_fused(Op::info);
     }
-    typename Op::Out gradients;
+    typename TypesOf<Op>::Out gradients;
     if constexpr (requires { gradients.list; }) gradients.list.resize(dy.size());
     const auto slots = tensors_of(gradients);
     for (std::size_t i = 0; i < slots.size(); ++i) slots[i] = std::move(dy[i]);
-    typename Op::In result = needs.create_graph() ? op_.backward(with_edges(), gradients, needs)
-                                                  : op_.backward(saved_, gradients, needs);
+    typename TypesOf<Op>::In result = needs.create_graph() ? op_.backward(with_edges(), gradients, needs)
+                                                           : op_.backward(saved_, gradients, needs);
     const auto produced = tensors_of(result);
     for (std::size_t i = 0; i < dx.size() && i < produced.size(); ++i) dx[i] = std::move(produced[i]);
   }
@@ -93,14 +94,14 @@ class OpNode final : public RecordedNode {
   }
 
  private:
-  typename Op::Saved with_edges() {
-    typename Op::Saved copy = saved_;
+  typename TypesOf<Op>::Saved with_edges() {
+    typename TypesOf<Op>::Saved copy = saved_;
     give_edges(tensors_of(copy));
     return copy;
   }
 
   Op op_;
-  typename Op::Saved saved_;
+  typename TypesOf<Op>::Saved saved_;
 };
 
 }  // namespace detail
@@ -118,7 +119,7 @@ std::vector<const OpInfo*> applied_ops();
 
 // Runs `op`. `sink`: destination that a gradient op may write its (only) output to.
 template <class Op>
-typename Op::Out apply(const Op& op, typename Op::In in, const GradOutput* sink = nullptr) {
+typename TypesOf<Op>::Out apply(const Op& op, typename TypesOf<Op>::In in, const GradOutput* sink = nullptr) {
   static_assert(Op::info.traits.is_complete(), "an op of this kind defines OpTraits::products");
   static_cast<void>(detail::registered<Op>);
   if constexpr (detail::Fused<Op>) {
@@ -136,10 +137,10 @@ typename Op::Out apply(const Op& op, typename Op::In in, const GradOutput* sink 
     result.device = detail::device_of(Op::info, inputs);
   }
   Context context(backend_for(result.device), result.dtype, sink);
-  typename Op::Saved saved;
-  typename Op::Out out = op.forward(context, saved, in);  // compute
+  typename TypesOf<Op>::Saved saved;
+  typename TypesOf<Op>::Out out = op.forward(context, saved, in);  // compute
   const std::span<Tensor> outputs = tensors_of(out);
-  if constexpr (!detail::Source<Op>) {
+  if constexpr (requires { &Op::backward; }) {
     if (GradMode::enabled() && detail::any_requires_grad(inputs)) {  // record
       detail::put_on_tape(Ref<Node>(new detail::OpNode<Op>(op, std::move(saved), inputs, outputs)), outputs);
     }

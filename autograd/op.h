@@ -10,10 +10,11 @@
 //     static Out composed(const Relu&, const In&);                    // optional: fused ops only
 //   };
 //
-// In, Saved and Out consist only of Tensors, or of a single TensorList. An absent input is an empty Tensor;
-// an absent gradient in `dy` or from backward means zero. A gradient must have the shape of its input; the
-// engine rounds it to the input's dtype. An op with an empty In has a member `options` (TensorOptions) for
-// its result, no backward, and is not recorded.
+// The parameters of forward define the types In, Saved and Out, which may be shared by several ops. They
+// consist only of Tensors, or of a single TensorList. An absent input is an empty Tensor; an absent gradient
+// in `dy` or from backward means zero, but at least one gradient in `dy` is given. A gradient must have the
+// shape of its input; the engine rounds it to the input's dtype. An op without backward is not recorded. An
+// op with an empty In has no backward, and a member `options` (TensorOptions) for its result.
 //
 // `backward` normally runs without a tape, and with one under create_graph, so rules written with public ops
 // can be differentiated again. A fused op whose backward calls the backend directly also defines `composed`,
@@ -142,6 +143,21 @@ template <class Struct>
 std::span<const Tensor> tensors_of(const Struct& s) {
   return tensors_of(const_cast<Struct&>(s));
 }
+
+namespace detail {
+template <class Forward>
+struct TypesOfForward;
+template <class Op, class O, class S, class I>
+struct TypesOfForward<O (Op::*)(Context&, S&, const I&) const> {
+  using In = I;
+  using Saved = S;
+  using Out = O;
+};
+}  // namespace detail
+
+// In, Saved and Out of an op.
+template <class Op>
+using TypesOf = detail::TypesOfForward<decltype(&Op::forward)>;
 
 // Compile-time list of ops, for `tandem ls ops` and for tests that find ops without a row.
 template <class... Ops>

@@ -54,15 +54,14 @@ Tensor seen_scores(const Tensor& x, const AttentionMask& mask) {
 
 }  // namespace
 
-MaskedSoftmax::Out MaskedSoftmax::forward(Context& context, Saved& saved, const In& in) const {
+Result MaskedSoftmax::forward(Context& context, Result& saved, const Operand& in) const {
   check_scores(in.x, mask);
   saved.y = context.empty(in.x.shape());
   context.backend.attention().masked_softmax(in.x, mask, saved.y);
   return {saved.y};
 }
 
-MaskedSoftmax::In MaskedSoftmax::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
-  if (!dy.y.defined()) return {};
+Operand MaskedSoftmax::backward(const Result& saved, const Result& dy, const Needs& needs) const {
   const Tensor& y = saved.y;
   if (!needs.create_graph()) {
     const bool overwrite = dy.y.dtype() == y.dtype() && needs.may_overwrite(dy.y);
@@ -135,7 +134,7 @@ ProductSizes AdditiveAttention::products(std::span<const Tensor> inputs, std::sp
           ProductSize{.m = queries, .n = value.size(2), .k = keys, .count = rows}};
 }
 
-AdditiveAttention::Out AdditiveAttention::forward(Context& context, Saved& saved, const In& in) const {
+AttentionResult AdditiveAttention::forward(Context& context, Saved& saved, const AdditiveInputs& in) const {
   const AdditiveExtents e = check(in, mask);
   const auto copy = [&](const Tensor& t, DType dtype) {
     const Tensor other = context.empty(t.shape(), dtype);
@@ -151,9 +150,9 @@ AdditiveAttention::Out AdditiveAttention::forward(Context& context, Saved& saved
   return {args.context, args.weights};
 }
 
-AdditiveAttention::In AdditiveAttention::backward(const Saved& saved, const Out& dy,
-                                                  const Needs& needs) const {
-  In result;
+AdditiveInputs AdditiveAttention::backward(const Saved& saved, const AttentionResult& dy,
+                                           const Needs& needs) const {
+  AdditiveInputs result;
   if (!dy.context.defined() && !dy.weights.defined()) return result;
   AdditiveBackward args{
       .mask = mask, .in = saved.in, .weights = saved.weights, .dcontext = dy.context, .dweights = dy.weights};
@@ -179,7 +178,7 @@ AdditiveAttention::In AdditiveAttention::backward(const Saved& saved, const Out&
   return result;
 }
 
-AdditiveAttention::Out AdditiveAttention::composed(const AdditiveAttention& op, const In& given) {
+AttentionResult AdditiveAttention::composed(const AdditiveAttention& op, const AdditiveInputs& given) {
   const AdditiveExtents e = check(given, op.mask);
   const DType stored = promote(promote(given.query.dtype(), given.key.dtype()), given.value.dtype());
   const AdditiveInputs in =
@@ -203,8 +202,7 @@ Tensor masked_softmax(const Tensor& x, const AttentionMask& mask) {
 
 AttentionResult additive_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                    const AdditiveWeights& weights, const AttentionMask& mask) {
-  const auto out = apply(ops::AdditiveAttention{mask}, {query, key, value, weights.v, weights.g, weights.b});
-  return {out.context, out.weights};
+  return apply(ops::AdditiveAttention{mask}, {query, key, value, weights.v, weights.g, weights.b});
 }
 
 namespace {

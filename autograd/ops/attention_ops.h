@@ -12,11 +12,8 @@ struct MaskedSoftmax {
   static constexpr OpInfo info{
       "masked_softmax", CastRule::lower, {.kind = OpKind::normalises, .family = "attention"}};
   AttentionMask mask;
-  using In = Operand;
-  using Saved = Result;
-  using Out = Result;
-  Out forward(Context& context, Saved& saved, const In& in) const;
-  In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
+  Result forward(Context& context, Result& saved, const Operand& in) const;
+  Operand backward(const Result& saved, const Result& dy, const Needs& needs) const;
 };
 
 // Fused; inside a HigherOrder scope `composed` runs, which stores the arguments of tanh.
@@ -27,17 +24,13 @@ struct AdditiveAttention {
                                {.kind = OpKind::attention, .products = products},
                                {data, data, data, keep, keep, keep}};
   AttentionMask mask;
-  using In = AdditiveInputs;
   struct Saved {
     AdditiveInputs in;
     Tensor weights;
   };
-  struct Out {
-    Tensor context, weights;
-  };
-  Out forward(Context& context, Saved& saved, const In& in) const;
-  In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
-  static Out composed(const AdditiveAttention& op, const In& in);
+  AttentionResult forward(Context& context, Saved& saved, const AdditiveInputs& in) const;
+  AdditiveInputs backward(const Saved& saved, const AttentionResult& dy, const Needs& needs) const;
+  static AttentionResult composed(const AdditiveAttention& op, const AdditiveInputs& in);
 };
 
 }  // namespace ops

@@ -1,7 +1,6 @@
 #include "autograd/ops/boxes.h"
 
 #include "autograd/apply.h"
-#include "autograd/modes.h"
 #include "autograd/ops/boxes_ops.h"
 #include "core/error.h"
 #include "core/kernels/boxes.h"
@@ -10,10 +9,11 @@ namespace tandem {
 
 namespace ops {
 
-MatchBoxes::Out MatchBoxes::forward(Context& context, Saved&, const In& in) const {
+MatchedBoxes MatchBoxes::forward(Context& context, Nothing&, const In& in) const {
   const Index images = in.boxes.size(0), anchors = in.anchors.size(0);
-  const Out out{context.empty({images, anchors}, DType::i32), context.empty({images, anchors, 4}, DType::f32),
-                context.empty({images}, DType::i32)};
+  const MatchedBoxes out{context.empty({images, anchors}, DType::i32),
+                         context.empty({images, anchors, 4}, DType::f32),
+                         context.empty({images}, DType::i32)};
   context.backend.boxes().match_boxes({.anchors = in.anchors,
                                        .boxes = in.boxes,
                                        .options = options,
@@ -22,10 +22,10 @@ MatchBoxes::Out MatchBoxes::forward(Context& context, Saved&, const In& in) cons
                                        .unmatched = out.unmatched});
   return out;
 }
-MatchBoxes::In MatchBoxes::backward(const Saved&, const Out&, const Needs&) const { return {}; }
 
-MineNegatives::Out MineNegatives::forward(Context& context, Saved&, const In& in) const {
-  const Out out{context.empty(in.loss.shape(), DType::f32), context.empty(in.loss.shape(), DType::f32)};
+MinedAnchors MineNegatives::forward(Context& context, Nothing&, const In& in) const {
+  const MinedAnchors out{context.empty(in.loss.shape(), DType::f32),
+                         context.empty(in.loss.shape(), DType::f32)};
   context.backend.boxes().mine_negatives({.loss = in.loss,
                                           .label = in.label,
                                           .options = options,
@@ -33,7 +33,6 @@ MineNegatives::Out MineNegatives::forward(Context& context, Saved&, const In& in
                                           .box_weight = out.box_weight});
   return out;
 }
-MineNegatives::In MineNegatives::backward(const Saved&, const Out&, const Needs&) const { return {}; }
 
 }  // namespace ops
 
@@ -66,9 +65,7 @@ MatchedBoxes match_boxes(const Tensor& anchors, const Tensor& boxes, const BoxMa
   for (const float variance : options.variances)
     require(variance > 0.0f, kMatchBoxes, "variances must be above 0, got {}", variance);
   ensure_extents(boxes);
-  const NoGrad no_grad;
-  const ops::MatchBoxes::Out out = apply(ops::MatchBoxes{options}, {anchors, boxes});
-  return {out.label, out.code, out.unmatched};
+  return apply(ops::MatchBoxes{options}, {anchors, boxes});
 }
 
 MinedAnchors mine_negatives(const Tensor& loss, const Tensor& label, const MiningOptions& options) {
@@ -80,9 +77,7 @@ MinedAnchors mine_negatives(const Tensor& loss, const Tensor& label, const Minin
   require(options.negatives_per_positive >= 0.0 && options.min_negatives >= 0, kName,
           "numbers of negatives must not be negative, got {} for each positive and a minimum of {}",
           options.negatives_per_positive, options.min_negatives);
-  const NoGrad no_grad;
-  const ops::MineNegatives::Out out = apply(ops::MineNegatives{options}, {loss.detach(), label});
-  return {out.class_weight, out.box_weight};
+  return apply(ops::MineNegatives{options}, {loss, label});
 }
 
 }  // namespace tandem

@@ -14,12 +14,7 @@ struct MatchBoxes {
   struct In {
     Tensor anchors, boxes;
   };
-  using Saved = Nothing;
-  struct Out {
-    Tensor label, code, unmatched;
-  };
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out&, const Needs&) const;
+  MatchedBoxes forward(Context&, Nothing&, const In&) const;
 };
 
 struct MineNegatives {
@@ -29,12 +24,7 @@ struct MineNegatives {
   struct In {
     Tensor loss, label;
   };
-  using Saved = Nothing;
-  struct Out {
-    Tensor class_weight, box_weight;
-  };
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out&, const Needs&) const;
+  MinedAnchors forward(Context&, Nothing&, const In&) const;
 };
 
 }  // namespace ops

@@ -117,7 +117,7 @@ ProductSizes Conv2d::products(std::span<const Tensor> inputs, std::span<const Te
                       .taps = taps}};
 }
 
-Conv2d::Out Conv2d::forward(Context& context, Saved& saved, const In& in) const {
+Result Conv2d::forward(Context& context, Saved& saved, const In& in) const {
   const Shape shape = conv_shape(info, in.x, in.filter, options);
   check_bias(info, in.bias, in.filter.size(0));
   const Tensor y = context.empty(shape);
@@ -133,9 +133,8 @@ Conv2d::Out Conv2d::forward(Context& context, Saved& saved, const In& in) const 
   return {y};
 }
 
-Conv2d::In Conv2d::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
+Conv2d::In Conv2d::backward(const Saved& saved, const Result& dy, const Needs& needs) const {
   In result;
-  if (!dy.y.defined()) return result;
   const auto& [x, filter] = saved;
   if (needs[1])
     result.filter = conv2d_filter_gradient(x, dy.y, {filter.size(1), filter.size(2)}, options, needs.sink(1),
@@ -164,7 +163,7 @@ ProductSizes Conv2dFilterGradient::products(std::span<const Tensor> inputs, std:
                       .count = groups}};
 }
 
-Conv2dInputGradient::Out Conv2dInputGradient::forward(Context& context, Saved& saved, const In& in) const {
+InputGradient Conv2dInputGradient::forward(Context& context, In& saved, const In& in) const {
   check_options(info, options);
   check_four_axes(info, "dy", in.dy);
   check_filter(info, in.filter, options);
@@ -178,10 +177,9 @@ Conv2dInputGradient::Out Conv2dInputGradient::forward(Context& context, Saved& s
   return {dx.tensor};
 }
 
-Conv2dInputGradient::In Conv2dInputGradient::backward(const Saved& saved, const Out& ddx,
+Conv2dInputGradient::In Conv2dInputGradient::backward(const In& saved, const InputGradient& ddx,
                                                       const Needs& needs) const {
   In result;
-  if (!ddx.dx.defined()) return result;
   const auto& [dy, filter] = saved;
   if (needs[0]) result.dy = cut_to(conv2d(ddx.dx, filter, {}, options), dy);
   if (needs[1])
@@ -190,7 +188,7 @@ Conv2dInputGradient::In Conv2dInputGradient::backward(const Saved& saved, const 
   return result;
 }
 
-Conv2dFilterGradient::Out Conv2dFilterGradient::forward(Context& context, Saved& saved, const In& in) const {
+Conv2dFilterGradient::Out Conv2dFilterGradient::forward(Context& context, In& saved, const In& in) const {
   check_options(info, options);
   check_four_axes(info, "x", in.x);
   check_four_axes(info, "dy", in.dy);
@@ -207,18 +205,17 @@ Conv2dFilterGradient::Out Conv2dFilterGradient::forward(Context& context, Saved&
   return {dfilter.tensor};
 }
 
-Conv2dFilterGradient::In Conv2dFilterGradient::backward(const Saved& saved, const Out& ddfilter,
+Conv2dFilterGradient::In Conv2dFilterGradient::backward(const In& saved, const Out& ddfilter,
                                                         const Needs& needs) const {
   In result;
   const Tensor& w = ddfilter.dfilter;
-  if (!w.defined()) return result;
   const auto& [x, dy] = saved;
   if (needs[0]) result.x = conv2d_input_gradient(dy, w, {x.size(1), x.size(2)}, options);
   if (needs[1]) result.dy = cut_to(conv2d(x, w, {}, options), dy);
   return result;
 }
 
-ConvTranspose2d::Out ConvTranspose2d::forward(Context& context, Saved& saved, const In& in) const {
+Result ConvTranspose2d::forward(Context& context, Saved& saved, const In& in) const {
   check_options(info, options);
   check_four_axes(info, "x", in.x);
   check_filter(info, in.filter, options);
@@ -256,9 +253,9 @@ ConvTranspose2d::Out ConvTranspose2d::forward(Context& context, Saved& saved, co
   return {y};
 }
 
-ConvTranspose2d::In ConvTranspose2d::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
+ConvTranspose2d::In ConvTranspose2d::backward(const Saved& saved, const Result& dy,
+                                              const Needs& needs) const {
   In result;
-  if (!dy.y.defined()) return result;
   const auto& [x, filter] = saved;
   if (needs[0]) result.x = cut_to(conv2d(dy.y, filter, {}, options), x);
   if (needs[1])

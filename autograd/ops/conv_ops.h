@@ -22,9 +22,8 @@ struct Conv2d {
   struct Saved {
     Tensor x, filter;
   };
-  using Out = Result;
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& dy, const Needs&) const;
+  Result forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Result& dy, const Needs&) const;
 };
 
 // dy [N,H',W',O], filter [O,KH,KW,C/groups] → dx [N,H,W,C].
@@ -38,12 +37,8 @@ struct Conv2dInputGradient {
   struct In {
     Tensor dy, filter;
   };
-  using Saved = In;
-  struct Out {
-    Tensor dx;
-  };
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& ddx, const Needs&) const;
+  InputGradient forward(Context&, In&, const In&) const;
+  In backward(const In&, const InputGradient& ddx, const Needs&) const;
 };
 
 // x [N,H,W,C], dy [N,H',W',O] → dfilter [O,KH,KW,C/groups] in f32 (f64 for f64).
@@ -58,12 +53,11 @@ struct Conv2dFilterGradient {
   struct In {
     Tensor x, dy;
   };
-  using Saved = In;
   struct Out {
     Tensor dfilter;
   };
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& ddfilter, const Needs&) const;
+  Out forward(Context&, In&, const In&) const;
+  In backward(const In&, const Out& ddfilter, const Needs&) const;
 };
 
 struct ConvTranspose2d {
@@ -79,9 +73,8 @@ struct ConvTranspose2d {
   struct Saved {
     Tensor x, filter;
   };
-  using Out = Result;
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& dy, const Needs&) const;
+  Result forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Result& dy, const Needs&) const;
 };
 
 }  // namespace ops

@@ -179,14 +179,13 @@ Tensor PowScalar::taped(const Scalars& c, const Tensor& s, const Tensor& dy) {
   return mul(dy, mul(pow(s, c[0] - 1.0), c[0]));
 }
 
-Unary::Out Cast::forward(Context& context, Saved&, const In& in) const {
+Result Cast::forward(Context& context, Nothing&, const In& in) const {
   const GradOutput target = context.destination(in.x.shape(), to);
   context.backend.cast(in.x, target.tensor, target.accumulate);
   return {target.tensor};
 }
 
-Unary::In Cast::backward(const Saved&, const Out& dy, const Needs& needs) const {
-  if (!dy.y.defined()) return {};
+Operand Cast::backward(const Nothing&, const Out& dy, const Needs& needs) const {
   if (needs.create_graph()) return {cast(dy.y, from)};
   const GradOutput* sink = needs.sink(0);
   const Tensor dx = sink ? sink->tensor : Tensor::empty(dy.y.shape(), {from, dy.y.device()});
@@ -212,20 +211,18 @@ Tensor gradient(std::initializer_list<Tensor> operands, bool overwrite, const Sh
 
 }  // namespace
 
-Binary::Out Add::forward(Context& context, Saved&, const In& in) const {
+Result Add::forward(Context& context, Saved&, const In& in) const {
   return {binary_forward<Add, formulas::Add>(context, in)};
 }
 Binary::In Add::backward(const Saved&, const Out& dy, const Needs& needs) const {
-  if (!dy.y.defined()) return {};
   return {needs[0] ? broadcast_gradient(dy.y, a_shape, needs, 0) : Tensor{},
           needs[1] ? broadcast_gradient(dy.y, b_shape, needs, 1) : Tensor{}};
 }
 
-Binary::Out Sub::forward(Context& context, Saved&, const In& in) const {
+Result Sub::forward(Context& context, Saved&, const In& in) const {
   return {binary_forward<Sub, formulas::Sub>(context, in)};
 }
 Binary::In Sub::backward(const Saved&, const Out& dy, const Needs& needs) const {
-  if (!dy.y.defined()) return {};
   In dx;
   if (needs[0]) dx.a = broadcast_gradient(dy.y, a_shape, needs, 0);
   if (needs[1]) {
@@ -236,13 +233,12 @@ Binary::In Sub::backward(const Saved&, const Out& dy, const Needs& needs) const 
   return dx;
 }
 
-Binary::Out Mul::forward(Context& context, Saved& saved, const In& in) const {
+Result Mul::forward(Context& context, Saved& saved, const In& in) const {
   if (in.b.requires_grad()) saved.a = in.a;
   if (in.a.requires_grad()) saved.b = in.b;
   return {binary_forward<Mul, formulas::Mul>(context, in)};
 }
 Binary::In Mul::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
-  if (!dy.y.defined()) return {};
   In dx;
   if (needs.create_graph()) {
     if (needs[0]) dx.a = sum_to(mul(dy.y, saved.b), a_shape);
@@ -257,13 +253,12 @@ Binary::In Mul::backward(const Saved& saved, const Out& dy, const Needs& needs) 
   return dx;
 }
 
-Binary::Out Div::forward(Context& context, Saved& saved, const In& in) const {
+Result Div::forward(Context& context, Saved& saved, const In& in) const {
   if (in.b.requires_grad()) saved.a = in.a;
   saved.b = in.b;
   return {binary_forward<Div, formulas::Div>(context, in)};
 }
 Binary::In Div::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
-  if (!dy.y.defined()) return {};
   In dx;
   if (needs.create_graph()) {
     if (needs[0]) dx.a = sum_to(div(dy.y, saved.b), a_shape);
@@ -276,12 +271,11 @@ Binary::In Div::backward(const Saved& saved, const Out& dy, const Needs& needs) 
   return dx;
 }
 
-Binary::Out Pow::forward(Context& context, Saved& saved, const In& in) const {
+Result Pow::forward(Context& context, Saved& saved, const In& in) const {
   saved = {in.a, in.b};
   return {binary_forward<Pow, formulas::Pow>(context, in)};
 }
 Binary::In Pow::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
-  if (!dy.y.defined()) return {};
   In dx;
   if (needs.create_graph()) {
     if (needs[0]) dx.a = sum_to(mul(dy.y, mul(saved.b, pow(saved.a, sub(saved.b, 1.0)))), a_shape);
@@ -301,7 +295,6 @@ namespace {
 template <class Share, class Gradient>
 Binary::In extremum_backward(const Binary& op, const Binary::Saved& saved, const Tensor& dy,
                              const Needs& needs) {
-  if (!dy.defined()) return {};
   Binary::In dx;
   const auto one = [&](const Tensor& self, const Tensor& other, const Shape& shape, std::size_t input) {
     if (!needs.create_graph()) return gradient<Gradient>({self, other, dy}, false, shape, needs, input);
@@ -315,7 +308,7 @@ Binary::In extremum_backward(const Binary& op, const Binary::Saved& saved, const
 
 }  // namespace
 
-Binary::Out Maximum::forward(Context& context, Saved& saved, const In& in) const {
+Result Maximum::forward(Context& context, Saved& saved, const In& in) const {
   saved = {in.a, in.b};
   return {binary_forward<Maximum, formulas::Maximum>(context, in)};
 }
@@ -323,7 +316,7 @@ Binary::In Maximum::backward(const Saved& saved, const Out& dy, const Needs& nee
   return extremum_backward<formulas::MaximumShare, formulas::MaximumGradient>(*this, saved, dy.y, needs);
 }
 
-Binary::Out Minimum::forward(Context& context, Saved& saved, const In& in) const {
+Result Minimum::forward(Context& context, Saved& saved, const In& in) const {
   saved = {in.a, in.b};
   return {binary_forward<Minimum, formulas::Minimum>(context, in)};
 }
@@ -331,7 +324,7 @@ Binary::In Minimum::backward(const Saved& saved, const Out& dy, const Needs& nee
   return extremum_backward<formulas::MinimumShare, formulas::MinimumGradient>(*this, saved, dy.y, needs);
 }
 
-Binary::Out Prelu::forward(Context& context, Saved& saved, const In& in) const {
+Result Prelu::forward(Context& context, Saved& saved, const In& in) const {
   require(in.b.defined() &&
               (in.b.numel() == 1 || (in.b.rank() == 1 && in.a.rank() > 0 && in.b.size(0) == in.a.size(-1))),
           info.name, "slope must have one element or one for each channel of {}, got {}", to_string(in.a),
@@ -340,7 +333,6 @@ Binary::Out Prelu::forward(Context& context, Saved& saved, const In& in) const {
   return {binary_forward<Prelu, formulas::Prelu>(context, in)};
 }
 Binary::In Prelu::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
-  if (!dy.y.defined()) return {};
   In dx;
   if (needs.create_graph()) {
     const Tensor positive =
@@ -357,26 +349,24 @@ Binary::In Prelu::backward(const Saved& saved, const Out& dy, const Needs& needs
   return dx;
 }
 
-Binary::Out LerpScalar::forward(Context& context, Saved&, const In& in) const {
+Result LerpScalar::forward(Context& context, Nothing&, const In& in) const {
   const Tensor operands[] = {in.a, in.b};
   return {pointwise_forward(context,
                             {info, formula_id<formulas::LerpScalar>(), false, Scalars{weight}, operands})};
 }
-Binary::In LerpScalar::backward(const Saved&, const Out& dy, const Needs& needs) const {
-  if (!dy.y.defined()) return {};
+Binary::In LerpScalar::backward(const Nothing&, const Out& dy, const Needs& needs) const {
   return {needs[0] ? broadcast_gradient(mul(dy.y, 1.0 - weight), a_shape, needs, 0) : Tensor{},
           needs[1] ? broadcast_gradient(mul(dy.y, weight), b_shape, needs, 1) : Tensor{}};
 }
 
-Lerp::Out Lerp::forward(Context& context, Saved& saved, const In& in) const {
+Result Lerp::forward(Context& context, Saved& saved, const In& in) const {
   if (in.weight.requires_grad()) saved = {in.from, in.to, in.weight};
   saved.weight = in.weight;
   const Tensor operands[] = {in.from, in.to, in.weight};
   return {pointwise_forward(context, {info, formula_id<formulas::Lerp>(), false, Scalars{}, operands})};
 }
 
-Lerp::In Lerp::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
-  if (!dy.y.defined()) return {};
+Lerp::In Lerp::backward(const Saved& saved, const Result& dy, const Needs& needs) const {
   In dx;
   if (needs.create_graph()) {
     if (needs[0]) dx.from = sum_to(mul(dy.y, sub(1.0, saved.weight)), from_shape);
@@ -393,14 +383,13 @@ Lerp::In Lerp::backward(const Saved& saved, const Out& dy, const Needs& needs) c
   return dx;
 }
 
-Where::Out Where::forward(Context& context, Saved& saved, const In& in) const {
+Result Where::forward(Context& context, Saved& saved, const In& in) const {
   saved.condition = in.condition;
   const Tensor operands[] = {in.condition, in.a, in.b};
   return {pointwise_forward(context, {info, formula_id<formulas::Where>(), true, Scalars{}, operands})};
 }
 
-Where::In Where::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
-  if (!dy.y.defined()) return {};
+Where::In Where::backward(const Saved& saved, const Result& dy, const Needs& needs) const {
   In dx;
   if (needs.create_graph()) {
     const Tensor nothing = Tensor::scalar(0.0, dy.y.options());

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "autograd/ops/elementwise.h"
+#include "autograd/ops/parts.h"
 #include "core/kernels/formulas.h"
 
 namespace tandem {
@@ -43,15 +44,11 @@ Tensor broadcast_gradient(const Tensor& full, const Shape& shape, const Needs& n
 Tensor pointwise_plain(FormulaId formula, const Scalars& scalars, std::span<const Tensor> operands);
 
 struct Unary {
-  struct In {
-    Tensor x;
-  };
+  using In = Operand;
   struct Saved {
     Tensor value;  // x or y, depending on the formula
   };
-  struct Out {
-    Tensor y;
-  };
+  using Out = Result;
 };
 
 // y = F(x). Derived defines `info` and one of: nothing, when the derivative of F is a step function; taped(),
@@ -68,7 +65,6 @@ struct UnaryOp : Unary {
   }
 
   In backward(const Saved& saved, const Out& dy, const Needs& needs) const {
-    if (!dy.y.defined() || !needs[0]) return {};
     if constexpr (!formulas::has_gradient_v<F>) {
       return {Derived::linear(scalars, dy.y)};
     } else {
@@ -140,9 +136,8 @@ struct Cast : Unary {
   static constexpr OpInfo info{"cast", CastRule::none, {.kind = OpKind::casts}};
   DType from = DType::f32, to = DType::f32;
 
-  struct Saved {};
-  Out forward(Context& context, Saved&, const In& in) const;
-  In backward(const Saved&, const Out& dy, const Needs& needs) const;
+  Out forward(Context& context, Nothing&, const In& in) const;
+  In backward(const Nothing&, const Out& dy, const Needs& needs) const;
 };
 
 // Two operands that broadcast. Precision never changes their shapes.
@@ -153,9 +148,7 @@ struct Binary {
   struct Saved {
     Tensor a, b;  // absent if no gradient needs them
   };
-  struct Out {
-    Tensor y;
-  };
+  using Out = Result;
   Shape a_shape, b_shape;
 };
 
@@ -181,9 +174,8 @@ TANDEM_BINARY(Prelu, "prelu", lower, elementwise)
 struct LerpScalar : Binary {
   static constexpr OpInfo info{"lerp_scalar", CastRule::widest, {.kind = OpKind::elementwise}};
   double weight = 0.0;
-  struct Saved {};
-  Out forward(Context& context, Saved&, const In& in) const;
-  In backward(const Saved&, const Out& dy, const Needs& needs) const;
+  Out forward(Context& context, Nothing&, const In& in) const;
+  In backward(const Nothing&, const Out& dy, const Needs& needs) const;
 };
 
 struct Lerp {
@@ -194,12 +186,9 @@ struct Lerp {
   struct Saved {
     Tensor from, to, weight;
   };
-  struct Out {
-    Tensor y;
-  };
   Shape from_shape, to_shape, weight_shape;
-  Out forward(Context& context, Saved& saved, const In& in) const;
-  In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
+  Result forward(Context& context, Saved& saved, const In& in) const;
+  In backward(const Saved& saved, const Result& dy, const Needs& needs) const;
 };
 
 struct Where {
@@ -211,12 +200,9 @@ struct Where {
   struct Saved {
     Tensor condition;
   };
-  struct Out {
-    Tensor y;
-  };
   Shape a_shape, b_shape;
-  Out forward(Context& context, Saved& saved, const In& in) const;
-  In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
+  Result forward(Context& context, Saved& saved, const In& in) const;
+  In backward(const Saved& saved, const Result& dy, const Needs& needs) const;
 };
 
 // y = F(a, b) as bool.
@@ -225,16 +211,11 @@ struct Comparison {
   struct In {
     Tensor a, b;
   };
-  struct Saved {};
-  struct Out {
-    Tensor y;
-  };
-  Out forward(Context& context, Saved&, const In& in) const {
+  Result forward(Context& context, Nothing&, const In& in) const {
     const Tensor operands[] = {in.a, in.b};
     return {pointwise_forward(context, {Derived::info, formula_id<F>(), true, Scalars{}, operands},
                               DType::boolean)};
   }
-  In backward(const Saved&, const Out&, const Needs&) const { return {}; }
 };
 
 struct Equal : Comparison<Equal, formulas::Equal> {

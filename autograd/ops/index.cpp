@@ -39,7 +39,7 @@ GradOutput zeroed(const Context& context, const Shape& shape, DType dtype) {
 
 }  // namespace
 
-Embedding::Out Embedding::forward(Context& context, Saved& saved, const In& in) const {
+Result Embedding::forward(Context& context, KeptIndex& saved, const In& in) const {
   saved.index = in.index;
   const Shape rows = in.index.shape().inserted(in.index.rank(), table[1]);
   const Tensor y = context.empty(rows, is_floating(context.dtype) ? context.dtype : stored);
@@ -47,7 +47,7 @@ Embedding::Out Embedding::forward(Context& context, Saved& saved, const In& in) 
   return {y};
 }
 
-Embedding::In Embedding::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
+Embedding::In Embedding::backward(const KeptIndex& saved, const Result& dy, const Needs& needs) const {
   if (const GradOutput* sink = needs.sink(0); sink && sink->marks.defined()) {
     Backend& backend = backend_for(sink->tensor.device());
     if (!sink->accumulate) backend.index().clear_rows(sink->tensor, sink->marks);
@@ -59,18 +59,18 @@ Embedding::In Embedding::backward(const Saved& saved, const Out& dy, const Needs
   return {apply(IndexAdd{0, table, wide, padding_index}, {dy.y, saved.index}, needs.sink(0)).y, {}};
 }
 
-Gather::Out Gather::forward(Context& context, Saved& saved, const In& in) const {
+Result Gather::forward(Context& context, KeptIndex& saved, const IndexedOperand& in) const {
   saved.index = in.index;
   const Tensor y = context.empty(in.index.shape(), in.x.dtype());
   context.backend.index().gather(in.x, in.index, axis, y);
   return {y};
 }
 
-Gather::In Gather::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
+IndexedOperand Gather::backward(const KeptIndex& saved, const Result& dy, const Needs& needs) const {
   return {apply(ScatterAdd{axis, shape}, {{}, saved.index, dy.y}, needs.sink(0)).y, {}};
 }
 
-ScatterAdd::Out ScatterAdd::forward(Context& context, Saved& saved, const In& in) const {
+Result ScatterAdd::forward(Context& context, KeptIndex& saved, const In& in) const {
   saved.index = in.index;
   const DType dtype = in.x.defined() ? promote(in.x.dtype(), in.src.dtype()) : in.src.dtype();
   if (!in.x.defined()) {
@@ -84,25 +84,25 @@ ScatterAdd::Out ScatterAdd::forward(Context& context, Saved& saved, const In& in
   return {y};
 }
 
-ScatterAdd::In ScatterAdd::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
+ScatterAdd::In ScatterAdd::backward(const KeptIndex& saved, const Result& dy, const Needs& needs) const {
   In dx;
   if (needs[0]) dx.x = dy.y;
   if (needs[2]) dx.src = apply(Gather{axis, shape}, {dy.y, saved.index}).y;
   return dx;
 }
 
-IndexSelect::Out IndexSelect::forward(Context& context, Saved& saved, const In& in) const {
+Result IndexSelect::forward(Context& context, KeptIndex& saved, const IndexedOperand& in) const {
   saved.index = in.index;
   const Tensor y = context.empty(shape.with(axis, in.index.numel()), in.x.dtype());
   context.backend.index().index_select(in.x, in.index, axis, y);
   return {y};
 }
 
-IndexSelect::In IndexSelect::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
+IndexedOperand IndexSelect::backward(const KeptIndex& saved, const Result& dy, const Needs& needs) const {
   return {apply(IndexAdd{axis, shape, dy.y.dtype(), {}}, {dy.y, saved.index}, needs.sink(0)).y, {}};
 }
 
-IndexAdd::Out IndexAdd::forward(Context& context, Saved& saved, const In& in) const {
+Result IndexAdd::forward(Context& context, KeptIndex& saved, const In& in) const {
   require(in.src.defined(), info.name, "the source is absent");
   require_index(in.index, info.name);
   saved.index = in.index;
@@ -111,7 +111,7 @@ IndexAdd::Out IndexAdd::forward(Context& context, Saved& saved, const In& in) co
   return {y.tensor};
 }
 
-IndexAdd::In IndexAdd::backward(const Saved& saved, const Out& dy, const Needs&) const {
+IndexAdd::In IndexAdd::backward(const KeptIndex& saved, const Result& dy, const Needs&) const {
   // src has the index's shape instead of the axis: [K] for index_select, any shape for embedding.
   std::array<Index, kMaxRank> extents{};
   int rank = 0;
@@ -129,26 +129,24 @@ IndexAdd::In IndexAdd::backward(const Saved& saved, const Out& dy, const Needs&)
   return {picked * reshape(kept, mask_extents), {}};
 }
 
-OneHot::Out OneHot::forward(Context& context, Saved&, const In& in) const {
+Result OneHot::forward(Context& context, Nothing&, const In& in) const {
   const Tensor y = context.empty(in.index.shape().inserted(in.index.rank(), classes), dtype);
   context.backend.index().one_hot(in.index, y);
   return {y};
 }
 
-OneHot::In OneHot::backward(const Saved&, const Out&, const Needs&) const { return {}; }
-
-TopK::Out TopK::forward(Context& context, Saved& saved, const In& in) const {
+ValuesAndIndices TopK::forward(Context& context, KeptIndex& saved, const Operand& in) const {
   const Shape result = shape.with(axis, k);
   const DType dtype = is_floating(in.x.dtype()) ? context.dtype : in.x.dtype();
-  const Out out{context.empty(result, dtype), context.empty(result, DType::i64)};
+  const ValuesAndIndices out{context.empty(result, dtype), context.empty(result, DType::i64)};
   context.backend.index().topk(in.x, k, axis, largest, out.values, out.indices);
-  saved.indices = out.indices;
+  saved.index = out.indices;
   return out;
 }
 
-TopK::In TopK::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
+Operand TopK::backward(const KeptIndex& saved, const ValuesAndIndices& dy, const Needs& needs) const {
   if (!dy.values.defined()) return {};
-  return {apply(ScatterAdd{axis, shape}, {{}, saved.indices, dy.values}, needs.sink(0)).y};
+  return {apply(ScatterAdd{axis, shape}, {{}, saved.index, dy.values}, needs.sink(0)).y};
 }
 
 }  // namespace ops
@@ -202,14 +200,12 @@ ValuesAndIndices topk(const Tensor& x, Index k, int axis, bool largest) {
   const int at = normalized_axis(axis, x.rank(), "topk");
   require(k >= 0 && k <= x.shape()[at], "topk", "k = {} lies outside [0,{}], the extent of axis {} of {}", k,
           x.shape()[at], at, to_string(x));
-  const ops::TopK::Out out = apply(ops::TopK{k, at, largest, x.shape()}, {x});
-  return {out.values, out.indices};
+  return apply(ops::TopK{k, at, largest, x.shape()}, {x});
 }
 
 ValuesAndIndices sort(const Tensor& x, int axis, bool descending) {
   const int at = normalized_axis(axis, x.rank(), "sort");
-  const ops::Sort::Out out = apply(ops::Sort{{x.shape()[at], at, descending, x.shape()}}, {x});
-  return {out.values, out.indices};
+  return apply(ops::Sort{{x.shape()[at], at, descending, x.shape()}}, {x});
 }
 
 }  // namespace tandem

@@ -25,10 +25,8 @@ struct Embedding {
   struct In {
     Tensor table, index;
   };
-  using Saved = KeptIndex;
-  using Out = Result;
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& dy, const Needs&) const;
+  Result forward(Context&, KeptIndex&, const In&) const;
+  In backward(const KeptIndex&, const Result& dy, const Needs&) const;
 };
 
 struct Gather {
@@ -36,11 +34,8 @@ struct Gather {
   Shape shape;  // of x
   static constexpr OpInfo info{
       "gather", CastRule::neutral, {.kind = OpKind::gathers, .keeps_type = true}, {data, keep}};
-  using In = IndexedOperand;
-  using Saved = KeptIndex;
-  using Out = Result;
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& dy, const Needs&) const;
+  Result forward(Context&, KeptIndex&, const IndexedOperand&) const;
+  IndexedOperand backward(const KeptIndex&, const Result& dy, const Needs&) const;
 };
 
 // x may be absent: zeros of `shape`.
@@ -54,10 +49,8 @@ struct ScatterAdd {
   struct In {
     Tensor x, index, src;
   };
-  using Saved = KeptIndex;
-  using Out = Result;
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& dy, const Needs&) const;
+  Result forward(Context&, KeptIndex&, const In&) const;
+  In backward(const KeptIndex&, const Result& dy, const Needs&) const;
 };
 
 struct IndexSelect {
@@ -65,11 +58,8 @@ struct IndexSelect {
   Shape shape;  // of x
   static constexpr OpInfo info{
       "index_select", CastRule::neutral, {.kind = OpKind::gathers, .keeps_type = true}, {data, keep}};
-  using In = IndexedOperand;
-  using Saved = KeptIndex;
-  using Out = Result;
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& dy, const Needs&) const;
+  Result forward(Context&, KeptIndex&, const IndexedOperand&) const;
+  IndexedOperand backward(const KeptIndex&, const Result& dy, const Needs&) const;
 };
 
 // The adjoint of IndexSelect and Embedding: adds slices of src to zeros of `shape` at `index`, except index
@@ -83,10 +73,8 @@ struct IndexAdd {
   struct In {
     Tensor src, index;
   };
-  using Saved = KeptIndex;
-  using Out = Result;
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& dy, const Needs&) const;
+  Result forward(Context&, KeptIndex&, const In&) const;
+  In backward(const KeptIndex&, const Result& dy, const Needs&) const;
 };
 
 struct OneHot {
@@ -96,10 +84,7 @@ struct OneHot {
   struct In {
     Tensor index;
   };
-  using Saved = Nothing;
-  using Out = Result;
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& dy, const Needs&) const;
+  Result forward(Context&, Nothing&, const In&) const;
 };
 
 struct TopK {
@@ -108,25 +93,17 @@ struct TopK {
   bool largest = true;
   Shape shape;  // of x
   static constexpr OpInfo info{"topk", CastRule::fp32, {.kind = OpKind::computes, .family = "index"}};
-  using In = Operand;
-  struct Saved {
-    Tensor indices;
-  };
-  struct Out {
-    Tensor values, indices;
-  };
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& dy, const Needs&) const;
+  ValuesAndIndices forward(Context&, KeptIndex&, const Operand&) const;
+  Operand backward(const KeptIndex&, const ValuesAndIndices& dy, const Needs&) const;
 };
 
 struct Sort {
   TopK all;  // with k = the extent of the axis
   static constexpr OpInfo info{"sort", CastRule::fp32, {.kind = OpKind::computes, .family = "index"}};
-  using In = TopK::In;
-  using Saved = TopK::Saved;
-  using Out = TopK::Out;
-  Out forward(Context& context, Saved& saved, const In& in) const { return all.forward(context, saved, in); }
-  In backward(const Saved& saved, const Out& dy, const Needs& needs) const {
+  ValuesAndIndices forward(Context& context, KeptIndex& saved, const Operand& in) const {
+    return all.forward(context, saved, in);
+  }
+  Operand backward(const KeptIndex& saved, const ValuesAndIndices& dy, const Needs& needs) const {
     return all.backward(saved, dy, needs);
   }
 };

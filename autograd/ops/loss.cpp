@@ -54,7 +54,7 @@ Tensor divisor_of(const Tensor& row_weight) {
 
 }  // namespace
 
-CrossEntropy::Out CrossEntropy::forward(Context& context, Saved& saved, const In& in) const {
+Loss CrossEntropy::forward(Context& context, Saved& saved, const In& in) const {
   const Inside inside;
   const DType dtype = wide_of(in.logits.dtype());
   const Shape rows{in.logits.shape()[0]};
@@ -89,7 +89,7 @@ Tensor cross_entropy_gradient(const CrossEntropy& op, const CrossEntropy::Saved&
 
 }  // namespace
 
-CrossEntropy::In CrossEntropy::backward(const Saved& saved, const Out& dloss, const Needs& needs) const {
+CrossEntropy::In CrossEntropy::backward(const Saved& saved, const Loss& dloss, const Needs& needs) const {
   const Tensor g = reduce == Reduce::mean ? dloss.loss / saved.divisor : dloss.loss;
   if (needs.create_graph()) return {cross_entropy_gradient(*this, saved, g), {}, {}};
   const Tensor dlogits = Tensor::empty(saved.logits.shape(), saved.logits.options());
@@ -100,7 +100,7 @@ CrossEntropy::In CrossEntropy::backward(const Saved& saved, const Out& dloss, co
   return {dlogits, {}, {}};
 }
 
-SoftCrossEntropy::Out SoftCrossEntropy::forward(Context&, Saved& saved, const In& in) const {
+Loss SoftCrossEntropy::forward(Context&, In& saved, const In& in) const {
   saved = {in.logits, in.target, in.class_weights};
   const Inside inside;
   const DType dtype = wide_of(in.logits.dtype());
@@ -111,7 +111,7 @@ SoftCrossEntropy::Out SoftCrossEntropy::forward(Context&, Saved& saved, const In
   return {reduced(neg(sum(weighted * log_softmax(cast(in.logits, dtype)), {1})), reduce)};
 }
 
-SoftCrossEntropy::In SoftCrossEntropy::backward(const Saved& saved, const Out& dloss,
+SoftCrossEntropy::In SoftCrossEntropy::backward(const In& saved, const Loss& dloss,
                                                 const Needs& needs) const {
   const DType dtype = wide_of(saved.logits.dtype());
   const Index rows = saved.logits.shape()[0], classes = saved.logits.shape()[1];
@@ -134,7 +134,7 @@ SoftCrossEntropy::In SoftCrossEntropy::backward(const Saved& saved, const Out& d
   return dx;
 }
 
-NllLoss::Out NllLoss::forward(Context&, Saved& saved, const In& in) const {
+Loss NllLoss::forward(Context&, Saved& saved, const In& in) const {
   const Inside inside;
   const DType dtype = wide_of(in.x.dtype());
   const Classes classes = classes_of(in.target, in.class_weights, ignore_index, dtype);
@@ -148,14 +148,14 @@ NllLoss::Out NllLoss::forward(Context&, Saved& saved, const In& in) const {
   return {sum(loss) / saved.divisor};
 }
 
-NllLoss::In NllLoss::backward(const Saved& saved, const Out& dloss, const Needs& needs) const {
+NllLoss::In NllLoss::backward(const Saved& saved, const Loss& dloss, const Needs& needs) const {
   const Tensor g = reduce == Reduce::mean ? dloss.loss / saved.divisor : dloss.loss;
   const Tensor src = reshape(neg(saved.row_weight * g), {shape[0], 1});
   return {apply(ScatterAdd{1, shape}, {{}, saved.index, src}, needs.sink(0)).y, {}, {}};
 }
 
 template <class Rule>
-typename PointwiseLoss<Rule>::Out PointwiseLoss<Rule>::forward(Context&, Saved& saved, const In& in) const {
+Loss PointwiseLoss<Rule>::forward(Context&, In& saved, const In& in) const {
   saved = {in.x, in.target};
   const Inside inside;
   const DType dtype = wide_of(promote(in.x.dtype(), in.target.dtype()));
@@ -163,7 +163,7 @@ typename PointwiseLoss<Rule>::Out PointwiseLoss<Rule>::forward(Context&, Saved& 
 }
 
 template <class Rule>
-typename PointwiseLoss<Rule>::In PointwiseLoss<Rule>::backward(const Saved& saved, const Out& dloss,
+typename PointwiseLoss<Rule>::In PointwiseLoss<Rule>::backward(const In& saved, const Loss& dloss,
                                                                const Needs& needs) const {
   const DType dtype = wide_of(promote(saved.x.dtype(), saved.target.dtype()));
   const Tensor x = cast(saved.x, dtype), target = cast(saved.target, dtype);
@@ -177,7 +177,13 @@ typename PointwiseLoss<Rule>::In PointwiseLoss<Rule>::backward(const Saved& save
     }
   }
   if (needs[0]) dx.x = rule.dx(x, target) * g;
-  if (needs[1]) dx.target = rule.dt(x, target) * g;
+  if (needs[1]) {
+    if constexpr (requires { rule.dt(x, target); }) {
+      dx.target = rule.dt(x, target) * g;
+    } else {
+      dx.target = rule.dx(target, x) * g;
+    }
+  }
   return dx;
 }
 
@@ -213,11 +219,9 @@ namespace loss_rules {
 
 Tensor Mse::value(const Tensor& x, const Tensor& t) const { return square(x - t); }
 Tensor Mse::dx(const Tensor& x, const Tensor& t) const { return (x - t) * 2.0; }
-Tensor Mse::dt(const Tensor& x, const Tensor& t) const { return (t - x) * 2.0; }
 
 Tensor L1::value(const Tensor& x, const Tensor& t) const { return abs(x - t); }
 Tensor L1::dx(const Tensor& x, const Tensor& t) const { return sign(x - t); }
-Tensor L1::dt(const Tensor& x, const Tensor& t) const { return sign(t - x); }
 
 Tensor SmoothL1::value(const Tensor& x, const Tensor& t) const {
   return beta == 0.0 ? abs(x - t) : huber(x, t, beta, 1.0 / beta);
@@ -225,14 +229,12 @@ Tensor SmoothL1::value(const Tensor& x, const Tensor& t) const {
 Tensor SmoothL1::dx(const Tensor& x, const Tensor& t) const {
   return beta == 0.0 ? sign(x - t) : clamp(x - t, -beta, beta) * (1.0 / beta);
 }
-Tensor SmoothL1::dt(const Tensor& x, const Tensor& t) const { return dx(t, x); }
 Tensor SmoothL1::gradient(const Tensor& x, const Tensor& t, const Tensor& g) const {
   return beta == 0.0 ? dx(x, t) * g : huber_gradient(x, t, g, beta, 1.0 / beta);
 }
 
 Tensor Huber::value(const Tensor& x, const Tensor& t) const { return huber(x, t, delta, 1.0); }
 Tensor Huber::dx(const Tensor& x, const Tensor& t) const { return clamp(x - t, -delta, delta); }
-Tensor Huber::dt(const Tensor& x, const Tensor& t) const { return dx(t, x); }
 Tensor Huber::gradient(const Tensor& x, const Tensor& t, const Tensor& g) const {
   return huber_gradient(x, t, g, delta, 1.0);
 }

@@ -90,7 +90,7 @@ Tensor composed_gradient(const DiceLoss& op, const DiceLoss::Saved& saved, const
 
 }  // namespace
 
-DiceLoss::Out DiceLoss::forward(Context& context, Saved& saved, const In& in) const {
+Loss DiceLoss::forward(Context& context, Saved& saved, const In& in) const {
   const Inside inside;
   const Dice dice = is_fused(in.logits) ? fused_dice(*this, context.backend, in.logits, in.target)
                                         : composed_dice(*this, parts_of(*this, in.logits, in.target));
@@ -98,7 +98,7 @@ DiceLoss::Out DiceLoss::forward(Context& context, Saved& saved, const In& in) co
   return {1.0 - mean(dice.numerator / dice.denominator)};
 }
 
-DiceLoss::In DiceLoss::backward(const Saved& saved, const Out& dloss, const Needs& needs) const {
+DiceLoss::In DiceLoss::backward(const Saved& saved, const Loss& dloss, const Needs& needs) const {
   if (needs.create_graph() || !is_fused(saved.logits))
     return {composed_gradient(*this, saved, dloss.loss), {}};
   const Slopes slopes = slopes_of({saved.numerator, saved.denominator}, dloss.loss);

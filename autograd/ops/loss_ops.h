@@ -9,6 +9,10 @@ namespace tandem {
 
 namespace ops {
 
+struct Loss {
+  Tensor loss;
+};
+
 struct CrossEntropy {
   CrossEntropyOptions options;
   Reduce reduce = Reduce::mean;
@@ -19,11 +23,8 @@ struct CrossEntropy {
   struct Saved {
     Tensor logits, target, class_weights, lse, divisor;
   };
-  struct Out {
-    Tensor loss;
-  };
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& dloss, const Needs&) const;
+  Loss forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Loss& dloss, const Needs&) const;
 };
 
 struct SoftCrossEntropy {
@@ -34,12 +35,8 @@ struct SoftCrossEntropy {
   struct In {
     Tensor logits, target, class_weights;
   };  // [N,C], [N,C], [C] or absent
-  using Saved = In;
-  struct Out {
-    Tensor loss;
-  };
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& dloss, const Needs&) const;
+  Loss forward(Context&, In&, const In&) const;
+  In backward(const In&, const Loss& dloss, const Needs&) const;
 };
 
 struct NllLoss {
@@ -53,11 +50,8 @@ struct NllLoss {
   struct Saved {
     Tensor index, row_weight, divisor;
   };  // [N,1], [N], scalar
-  struct Out {
-    Tensor loss;
-  };
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& dloss, const Needs&) const;
+  Loss forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Loss& dloss, const Needs&) const;
 };
 
 struct DiceLoss {
@@ -69,17 +63,13 @@ struct DiceLoss {
   struct Saved {
     Tensor logits, target, numerator, denominator;
   };  // of Dice, [K]
-  struct Out {
-    Tensor loss;
-  };
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& dloss, const Needs&) const;
+  Loss forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Loss& dloss, const Needs&) const;
 };
 
 // A loss of corresponding elements. A rule defines its name, its cast rule, value(x, t) and the derivatives
-// dx(x, t) and dt(x, t), by public ops on f32 or f64 tensors of one shape. A symmetric rule may define
-// gradient(x, t, g): dx(x, t)·g, and with exchanged operands dt(x, t)·g, used when the gradient is not
-// differentiated.
+// dx(x, t) and, unless it is symmetric, dt(x, t), by public ops on f32 or f64 tensors of one shape. A
+// symmetric rule may define gradient(x, t, g): dx(x, t)·g, used when the gradient is not differentiated.
 template <class Rule>
 struct PointwiseLoss {
   Rule rule;
@@ -88,37 +78,30 @@ struct PointwiseLoss {
   struct In {
     Tensor x, target;
   };
-  using Saved = In;
-  struct Out {
-    Tensor loss;
-  };
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& dloss, const Needs&) const;
+  Loss forward(Context&, In&, const In&) const;
+  In backward(const In&, const Loss& dloss, const Needs&) const;
 };
 
 namespace loss_rules {
 
-struct Deviation {  // rules of x - t only
+struct Deviation {  // even functions of x - t: dt(x, t) is dx(t, x)
   static constexpr CastRule kCast = CastRule::fp32;
 };
 struct Mse : Deviation {
   static constexpr const char* kName = "mse_loss";
   Tensor value(const Tensor& x, const Tensor& t) const;
   Tensor dx(const Tensor& x, const Tensor& t) const;
-  Tensor dt(const Tensor& x, const Tensor& t) const;
 };
 struct L1 : Deviation {
   static constexpr const char* kName = "l1_loss";
   Tensor value(const Tensor& x, const Tensor& t) const;
   Tensor dx(const Tensor& x, const Tensor& t) const;
-  Tensor dt(const Tensor& x, const Tensor& t) const;
 };
 struct SmoothL1 : Deviation {
   static constexpr const char* kName = "smooth_l1_loss";
   double beta = 1.0;
   Tensor value(const Tensor& x, const Tensor& t) const;
   Tensor dx(const Tensor& x, const Tensor& t) const;
-  Tensor dt(const Tensor& x, const Tensor& t) const;
   Tensor gradient(const Tensor& x, const Tensor& t, const Tensor& g) const;
 };
 struct Huber : Deviation {
@@ -126,7 +109,6 @@ struct Huber : Deviation {
   double delta = 1.0;
   Tensor value(const Tensor& x, const Tensor& t) const;
   Tensor dx(const Tensor& x, const Tensor& t) const;
-  Tensor dt(const Tensor& x, const Tensor& t) const;
   Tensor gradient(const Tensor& x, const Tensor& t, const Tensor& g) const;
 };
 struct BceWithLogits {

@@ -59,7 +59,7 @@ ProductSizes Matmul::products(std::span<const Tensor> inputs, std::span<const Te
                       .count = y.shape().product(0, y.rank() - 2)}};
 }
 
-Matmul::Out Matmul::forward(Context& context, Saved& saved, const In& in) const {
+Result Matmul::forward(Context& context, In& saved, const In& in) const {
   const GradOutput y = context.destination(product_shape(*this, in.a, in.b));
   context.backend.matmul().matmul(
       in.a, in.b, {}, y.tensor,
@@ -68,8 +68,7 @@ Matmul::Out Matmul::forward(Context& context, Saved& saved, const In& in) const 
   return {y.tensor};
 }
 
-Matmul::In Matmul::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
-  if (!dy.y.defined()) return {};
+Matmul::In Matmul::backward(const In& saved, const Result& dy, const Needs& needs) const {
   const auto& [a, b] = saved;
   const Tensor& g = dy.y;
   // Only into the sink if the product is the whole gradient.
@@ -101,7 +100,7 @@ ProductSizes Linear::products(std::span<const Tensor> inputs, std::span<const Te
   return {ProductSize{.m = x.shape().product(0, x.rank() - 1), .n = weight.size(0), .k = weight.size(1)}};
 }
 
-Linear::Out Linear::forward(Context& context, Saved& saved, const In& in) const {
+Result Linear::forward(Context& context, Saved& saved, const In& in) const {
   require_floating(info, "x", in.x);
   require_floating(info, "weight", in.weight);
   require(in.weight.rank() == 2, info.name, "weight must be [O,I], got {}", to_string(in.weight));
@@ -122,9 +121,8 @@ Linear::Out Linear::forward(Context& context, Saved& saved, const In& in) const 
   return {y};
 }
 
-Linear::In Linear::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
+Linear::In Linear::backward(const Saved& saved, const Result& dy, const Needs& needs) const {
   In result;
-  if (!dy.y.defined()) return result;
   const auto& [x, weight] = saved;
   if (needs[0]) {
     if (x.rank() >= 2) {
@@ -144,7 +142,7 @@ ProductSizes SumOfOuterProducts::products(std::span<const Tensor> inputs, std::s
       ProductSize{.m = left.size(-1), .n = right.size(-1), .k = left.shape().product(0, left.rank() - 1)}};
 }
 
-SumOfOuterProducts::Out SumOfOuterProducts::forward(Context& context, Saved& saved, const In& in) const {
+Result SumOfOuterProducts::forward(Context& context, In& saved, const In& in) const {
   require_floating(info, "left", in.left);
   require_floating(info, "right", in.right);
   const int rank = in.left.rank();
@@ -160,10 +158,9 @@ SumOfOuterProducts::Out SumOfOuterProducts::forward(Context& context, Saved& sav
   return {y.tensor};
 }
 
-SumOfOuterProducts::In SumOfOuterProducts::backward(const Saved& saved, const Out& dy,
+SumOfOuterProducts::In SumOfOuterProducts::backward(const In& saved, const Result& dy,
                                                     const Needs& needs) const {
   In result;
-  if (!dy.y.defined()) return result;
   const auto rows_of = [](const Tensor& t) { return t.rank() >= 2 ? t : reshape(t, Shape{1, t.numel()}); };
   const auto like = [](const Tensor& t, const Tensor& shape) {
     return t.shape() == shape.shape() ? t : reshape(t, shape.shape());
@@ -173,7 +170,7 @@ SumOfOuterProducts::In SumOfOuterProducts::backward(const Saved& saved, const Ou
   return result;
 }
 
-BiasGradient::Out BiasGradient::forward(Context& context, Saved& saved, const In& in) const {
+Result BiasGradient::forward(Context& context, Operand& saved, const Operand& in) const {
   require_floating(info, "x", in.x);
   require(in.x.rank() >= 1, info.name, "x needs at least 1 axis, got {}", to_string(in.x));
   const GradOutput y = context.destination({in.x.size(-1)}, wide_of(in.x.dtype()));
@@ -184,8 +181,7 @@ BiasGradient::Out BiasGradient::forward(Context& context, Saved& saved, const In
   return {y.tensor};
 }
 
-BiasGradient::In BiasGradient::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
-  if (!dy.y.defined() || !needs[0]) return {};
+Operand BiasGradient::backward(const Operand& saved, const Result& dy, const Needs& needs) const {
   const Tensor spread = broadcast_to(dy.y, saved.x.shape());
   return {spread.dtype() == saved.x.dtype() ? spread : cast(spread, saved.x.dtype())};
 }

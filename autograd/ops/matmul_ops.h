@@ -15,10 +15,8 @@ struct Matmul {
   struct In {
     Tensor a, b;
   };
-  using Saved = In;
-  using Out = Result;
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& dy, const Needs&) const;
+  Result forward(Context&, In&, const In&) const;
+  In backward(const In&, const Result& dy, const Needs&) const;
 };
 
 struct Linear {
@@ -31,9 +29,8 @@ struct Linear {
   struct Saved {
     Tensor x, weight;
   };
-  using Out = Result;
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& dy, const Needs&) const;
+  Result forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Result& dy, const Needs&) const;
 };
 
 // left [...,P], right [...,Q], the same leading axes → [P,Q] = Σ leftᵀ·right in f32 (f64 for f64): the
@@ -45,23 +42,16 @@ struct SumOfOuterProducts {
   struct In {
     Tensor left, right;
   };
-  using Saved = In;
-  using Out = Result;
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& dy, const Needs&) const;
+  Result forward(Context&, In&, const In&) const;
+  In backward(const In&, const Result& dy, const Needs&) const;
 };
 
 // x [...,C] → [C] in f32 (f64 for f64): the sum over all axes but the last, the gradient of a bias.
 struct BiasGradient {
   static constexpr OpInfo info{
       "bias_gradient", CastRule::none, {.kind = OpKind::reduces, .family = "matmul"}};
-  using In = Operand;
-  struct Saved {
-    Tensor x;
-  };
-  using Out = Result;
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& dy, const Needs&) const;
+  Result forward(Context&, Operand&, const Operand&) const;
+  Operand backward(const Operand&, const Result& dy, const Needs&) const;
 };
 
 }  // namespace ops

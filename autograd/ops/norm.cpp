@@ -145,7 +145,6 @@ BatchNormBackward backward_arguments(const BatchNormTensors& op, const BatchNorm
 
 BatchNormTensors::In batch_norm_gradients(const BatchNormTensors& op, const BatchNormTensors::Saved& saved,
                                           const Tensor& dy, const Needs& needs, bool frozen) {
-  if (!dy.defined()) return {};
   BatchNormBackward args = backward_arguments(op, saved, dy, needs);
   args.frozen = frozen;
   backend_for(dy.device()).norm().batch_norm_backward(args);
@@ -206,10 +205,10 @@ void write_shadow(const Tensor& running, const Tensor& batch, double momentum, c
 }
 
 // The statistics of all peers replace the running ones in the writing pass.
-BatchNormTensors::Out shared_forward(const BatchNormTrain& op, Context& context,
-                                     BatchNormTensors::Saved& saved, const BatchNormTensors::In& in) {
+Result shared_forward(const BatchNormTrain& op, Context& context, BatchNormTensors::Saved& saved,
+                      const BatchNormTensors::In& in) {
   const SharedMoments moments = shared_moments(*op.peers, in.x, op.options.sums);
-  BatchNormTensors::Out out{context.empty(in.x.shape())};
+  Result out{context.empty(in.x.shape())};
   saved.x = in.x;
   saved.gamma = in.gamma;
   saved.mean = context.empty(moments.mean.shape(), wide_of(in.x.dtype()));
@@ -244,7 +243,7 @@ BatchNormTensors::Out shared_forward(const BatchNormTrain& op, Context& context,
 
 }  // namespace
 
-BatchNormTensors::Out BatchNormTrain::forward(Context& context, Saved& saved, const In& in) const {
+Result BatchNormTrain::forward(Context& context, Saved& saved, const In& in) const {
   check_train(*this, in);
   if (peers) return shared_forward(*this, context, saved, in);
   const Index channels = in.x.size(-1);
@@ -266,11 +265,11 @@ BatchNormTensors::Out BatchNormTrain::forward(Context& context, Saved& saved, co
 }
 
 BatchNormTensors::In BatchNormTrain::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
-  if (peers && dy.y.defined()) return shared_gradients(*this, saved, dy.y, needs);
+  if (peers) return shared_gradients(*this, saved, dy.y, needs);
   return batch_norm_gradients(*this, saved, dy.y, needs, /*frozen=*/false);
 }
 
-BatchNormTensors::Out BatchNormTrain::composed(const BatchNormTrain& op, const In& in) {
+Result BatchNormTrain::composed(const BatchNormTrain& op, const In& in) {
   check_train(op, in);
   require(!op.peers, info.name,
           "statistics over several processes (parallel.sync_batch_norm) have no second derivative; leave "
@@ -291,7 +290,7 @@ BatchNormTensors::Out BatchNormTrain::composed(const BatchNormTrain& op, const I
   return {composed_tail(op, in, mul(centred, rsqrt(add(batch_var, op.options.eps))))};
 }
 
-BatchNormTensors::Out BatchNormInfer::forward(Context& context, Saved& saved, const In& in) const {
+Result BatchNormInfer::forward(Context& context, Saved& saved, const In& in) const {
   check_infer(*this, in);
   Out out{context.empty(in.x.shape())};
   BatchNormForward args = forward_arguments(*this, in, out.y);
@@ -318,7 +317,7 @@ BatchNormTensors::In BatchNormInfer::backward(const Saved& saved, const Out& dy,
   return batch_norm_gradients(*this, saved, dy.y, needs, /*frozen=*/true);
 }
 
-BatchNormTensors::Out BatchNormInfer::composed(const BatchNormInfer& op, const In& in) {
+Result BatchNormInfer::composed(const BatchNormInfer& op, const In& in) {
   check_infer(op, in);
   const DType dtype = wide_of(in.x.dtype());
   const Tensor centred = sub(cast(in.x, dtype), cast(op.statistics.mean.detach(), dtype));
@@ -369,7 +368,7 @@ void check_x(const OpInfo& info, const Tensor& x, int least_rank) {
 
 }  // namespace
 
-RowNormTensors::Out LayerNorm::forward(Context& context, Saved& saved, const In& in) const {
+Result LayerNorm::forward(Context& context, Saved& saved, const In& in) const {
   const int kept = in.x.rank() - axes;
   Shape rows;
   for (int axis = 0; axis < kept; ++axis) rows = rows.inserted(axis, in.x.shape()[axis]);
@@ -381,7 +380,6 @@ RowNormTensors::Out LayerNorm::forward(Context& context, Saved& saved, const In&
 }
 
 RowNormTensors::In LayerNorm::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
-  if (!dy.y.defined()) return {};
   const RowNormBuffers b = gradient_buffers(*this, saved, dy.y, needs);
   backend_for(dy.y.device())
       .norm()
@@ -389,13 +387,13 @@ RowNormTensors::In LayerNorm::backward(const Saved& saved, const Out& dy, const 
   return {b.dx, b.dgamma, b.dbeta};
 }
 
-RowNormTensors::Out LayerNorm::composed(const LayerNorm& op, const In& in) {
+Result LayerNorm::composed(const LayerNorm& op, const In& in) {
   Axes last;
   for (int axis = -op.axes; axis < 0; ++axis) last.push_back(axis);
   return {scale_and_shift(in, normalised(cast(in.x, wide_of(in.x.dtype())), last, op.eps))};
 }
 
-RowNormTensors::Out GroupNorm::forward(Context& context, Saved& saved, const In& in) const {
+Result GroupNorm::forward(Context& context, Saved& saved, const In& in) const {
   const Shape statistics{in.x.size(0), groups};
   Out out{context.empty(in.x.shape())};
   saved = {in.x, in.gamma, context.empty(statistics, wide_of(in.x.dtype())),
@@ -405,7 +403,6 @@ RowNormTensors::Out GroupNorm::forward(Context& context, Saved& saved, const In&
 }
 
 RowNormTensors::In GroupNorm::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
-  if (!dy.y.defined()) return {};
   const RowNormBuffers b = gradient_buffers(*this, saved, dy.y, needs);
   backend_for(dy.y.device())
       .norm()
@@ -414,7 +411,7 @@ RowNormTensors::In GroupNorm::backward(const Saved& saved, const Out& dy, const 
   return {b.dx, b.dgamma, b.dbeta};
 }
 
-RowNormTensors::Out GroupNorm::composed(const GroupNorm& op, const In& in) {
+Result GroupNorm::composed(const GroupNorm& op, const In& in) {
   const Index channels = in.x.size(-1), samples = in.x.size(0);
   const Index points = in.x.numel() / std::max<Index>(1, samples * channels);
   const Tensor x =

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "autograd/ops/norm.h"
+#include "autograd/ops/parts.h"
 
 namespace tandem {
 
@@ -16,9 +17,7 @@ struct BatchNormTensors {
   struct Saved {
     Tensor x, gamma, mean, rstd, mask;
   };
-  struct Out {
-    Tensor y;
-  };
+  using Out = Result;
   BatchNormStatistics statistics;
   BatchNormOptions options;
 };
@@ -51,9 +50,7 @@ struct RowNormTensors {
   struct Saved {
     Tensor x, gamma, mean, rstd;
   };
-  struct Out {
-    Tensor y;
-  };
+  using Out = Result;
   double eps = 1e-5;
   Shape parameter_shape;
 };

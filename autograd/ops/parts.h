@@ -12,6 +12,12 @@ struct Result {
   Tensor y;
 };
 struct Nothing {};
+struct OutputGradient {
+  Tensor dy;
+};
+struct InputGradient {
+  Tensor dx;
+};
 
 // Destination of an extra result of the current call; copies of the op, such as the tape's, drop it.
 class CallResult {

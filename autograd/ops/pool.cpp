@@ -61,7 +61,7 @@ void check_positions(const OpInfo& info, const Tensor& where, const Shape& poole
 
 }  // namespace
 
-MaxPool2d::Out MaxPool2d::forward(Context& context, Saved& saved, const In& in) const {
+Result MaxPool2d::forward(Context& context, Positions& saved, const Operand& in) const {
   check_image(info, "x", in.x);
   const Shape shape = pooled_shape(info, in.x.size(0), extent_of(in.x), in.x.size(3), options);
   const Tensor y = context.empty(shape, in.x.dtype());
@@ -70,12 +70,11 @@ MaxPool2d::Out MaxPool2d::forward(Context& context, Saved& saved, const In& in) 
   return {y};
 }
 
-MaxPool2d::In MaxPool2d::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
-  if (!dy.y.defined()) return {};
+Operand MaxPool2d::backward(const Positions& saved, const Result& dy, const Needs& needs) const {
   return {apply(MaxPool2dGradient{options, extent}, {dy.y, saved.where}, needs.sink(0)).dx};
 }
 
-MaxPool2dGradient::Out MaxPool2dGradient::forward(Context& context, Saved& saved, const In& in) const {
+InputGradient MaxPool2dGradient::forward(Context& context, Positions& saved, const In& in) const {
   check_pooled(info, in.dy, extent, options);
   check_positions(info, in.where, in.dy.shape());
   const Tensor dx = context.empty(image_shape(in.dy, extent));
@@ -84,12 +83,12 @@ MaxPool2dGradient::Out MaxPool2dGradient::forward(Context& context, Saved& saved
   return {dx};
 }
 
-MaxPool2dGradient::In MaxPool2dGradient::backward(const Saved& saved, const Out& ddx, const Needs&) const {
-  if (!ddx.dx.defined()) return {};
+MaxPool2dGradient::In MaxPool2dGradient::backward(const Positions& saved, const InputGradient& ddx,
+                                                  const Needs&) const {
   return {apply(MaxPool2dSelect{options, extent}, {ddx.dx, saved.where}).y, {}};
 }
 
-MaxPool2dSelect::Out MaxPool2dSelect::forward(Context& context, Saved& saved, const In& in) const {
+Result MaxPool2dSelect::forward(Context& context, Positions& saved, const In& in) const {
   check_image(info, "x", in.x);
   const Shape shape = pooled_shape(info, in.x.size(0), extent_of(in.x), in.x.size(3), options);
   check_positions(info, in.where, shape);
@@ -99,36 +98,33 @@ MaxPool2dSelect::Out MaxPool2dSelect::forward(Context& context, Saved& saved, co
   return {y};
 }
 
-MaxPool2dSelect::In MaxPool2dSelect::backward(const Saved& saved, const Out& dy, const Needs&) const {
-  if (!dy.y.defined()) return {};
+MaxPool2dSelect::In MaxPool2dSelect::backward(const Positions& saved, const Result& dy, const Needs&) const {
   return {apply(MaxPool2dGradient{options, extent}, {dy.y, saved.where}).dx, {}};
 }
 
-AvgPool2d::Out AvgPool2d::forward(Context& context, Saved&, const In& in) const {
+Result AvgPool2d::forward(Context& context, Nothing&, const Operand& in) const {
   check_image(info, "x", in.x);
   const Tensor y = context.empty(pooled_shape(info, in.x.size(0), extent_of(in.x), in.x.size(3), options));
   context.backend.pool().avg_pool2d(in.x, y, options);
   return {y};
 }
 
-AvgPool2d::In AvgPool2d::backward(const Saved&, const Out& dy, const Needs&) const {
-  if (!dy.y.defined()) return {};
+Operand AvgPool2d::backward(const Nothing&, const Result& dy, const Needs&) const {
   return {apply(AvgPool2dGradient{options, extent}, {dy.y}).dx};
 }
 
-AvgPool2dGradient::Out AvgPool2dGradient::forward(Context& context, Saved&, const In& in) const {
+InputGradient AvgPool2dGradient::forward(Context& context, Nothing&, const OutputGradient& in) const {
   check_pooled(info, in.dy, extent, options);
   const Tensor dx = context.empty(image_shape(in.dy, extent));
   context.backend.pool().avg_pool2d_backward(in.dy, dx, options);
   return {dx};
 }
 
-AvgPool2dGradient::In AvgPool2dGradient::backward(const Saved&, const Out& ddx, const Needs&) const {
-  if (!ddx.dx.defined()) return {};
+OutputGradient AvgPool2dGradient::backward(const Nothing&, const InputGradient& ddx, const Needs&) const {
   return {apply(AvgPool2d{options, extent}, {ddx.dx}).y};
 }
 
-AdaptiveAvgPool2d::Out AdaptiveAvgPool2d::forward(Context& context, Saved&, const In& in) const {
+Result AdaptiveAvgPool2d::forward(Context& context, Nothing&, const Operand& in) const {
   check_image(info, "x", in.x);
   require(out[0] >= 1 && out[1] >= 1, info.name, "output extents must be at least 1, got [{},{}]", out[0],
           out[1]);
@@ -139,13 +135,11 @@ AdaptiveAvgPool2d::Out AdaptiveAvgPool2d::forward(Context& context, Saved&, cons
   return {y};
 }
 
-AdaptiveAvgPool2d::In AdaptiveAvgPool2d::backward(const Saved&, const Out& dy, const Needs&) const {
-  if (!dy.y.defined()) return {};
+Operand AdaptiveAvgPool2d::backward(const Nothing&, const Result& dy, const Needs&) const {
   return {apply(AdaptiveAvgPool2dGradient{out, extent}, {dy.y}).dx};
 }
 
-AdaptiveAvgPool2dGradient::Out AdaptiveAvgPool2dGradient::forward(Context& context, Saved&,
-                                                                  const In& in) const {
+InputGradient AdaptiveAvgPool2dGradient::forward(Context& context, Nothing&, const OutputGradient& in) const {
   check_image(info, "dy", in.dy);
   require(extent_of(in.dy) == out && extent[0] >= 1 && extent[1] >= 1, info.name,
           "dy of [{},{}] expected, got {}", out[0], out[1], to_string(in.dy));
@@ -154,13 +148,12 @@ AdaptiveAvgPool2dGradient::Out AdaptiveAvgPool2dGradient::forward(Context& conte
   return {dx};
 }
 
-AdaptiveAvgPool2dGradient::In AdaptiveAvgPool2dGradient::backward(const Saved&, const Out& ddx,
-                                                                  const Needs&) const {
-  if (!ddx.dx.defined()) return {};
+OutputGradient AdaptiveAvgPool2dGradient::backward(const Nothing&, const InputGradient& ddx,
+                                                   const Needs&) const {
   return {apply(AdaptiveAvgPool2d{out, extent}, {ddx.dx}).y};
 }
 
-GlobalAvgPool2d::Out GlobalAvgPool2d::forward(Context& context, Saved&, const In& in) const {
+Result GlobalAvgPool2d::forward(Context& context, Nothing&, const Operand& in) const {
   check_image(info, "x", in.x);
   require(in.x.size(1) >= 1 && in.x.size(2) >= 1, info.name, "an empty image {} cannot be averaged",
           to_string(in.x.shape()));
@@ -169,12 +162,11 @@ GlobalAvgPool2d::Out GlobalAvgPool2d::forward(Context& context, Saved&, const In
   return {y};
 }
 
-GlobalAvgPool2d::In GlobalAvgPool2d::backward(const Saved&, const Out& dy, const Needs&) const {
-  if (!dy.y.defined()) return {};
+Operand GlobalAvgPool2d::backward(const Nothing&, const Result& dy, const Needs&) const {
   return {apply(GlobalAvgPool2dGradient{extent}, {dy.y}).dx};
 }
 
-GlobalAvgPool2dGradient::Out GlobalAvgPool2dGradient::forward(Context& context, Saved&, const In& in) const {
+InputGradient GlobalAvgPool2dGradient::forward(Context& context, Nothing&, const OutputGradient& in) const {
   require(in.dy.defined() && is_floating(in.dy.dtype()) && in.dy.rank() == 2, info.name,
           "dy must be floating [N,C], got {}", to_string(in.dy));
   const Index batch = in.dy.size(0), channels = in.dy.size(1);
@@ -183,9 +175,8 @@ GlobalAvgPool2dGradient::Out GlobalAvgPool2dGradient::forward(Context& context, 
   return {dx};
 }
 
-GlobalAvgPool2dGradient::In GlobalAvgPool2dGradient::backward(const Saved&, const Out& ddx,
-                                                              const Needs&) const {
-  if (!ddx.dx.defined()) return {};
+OutputGradient GlobalAvgPool2dGradient::backward(const Nothing&, const InputGradient& ddx,
+                                                 const Needs&) const {
   return {apply(GlobalAvgPool2d{extent}, {ddx.dx}).y};
 }
 

@@ -8,18 +8,17 @@ namespace tandem {
 
 namespace ops {
 
+struct Positions {
+  Tensor where;  // see PoolKernels::max_pool2d
+};
+
 struct MaxPool2d {
   Pool2dOptions options;
   std::array<Index, 2> extent{};  // H, W of x
   static constexpr OpInfo info{
       "max_pool2d", CastRule::neutral, {.kind = OpKind::selects, .family = "pool", .keeps_type = true}};
-  using In = Operand;
-  struct Saved {
-    Tensor where;  // see PoolKernels::max_pool2d
-  };
-  using Out = Result;
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& dy, const Needs&) const;
+  Result forward(Context&, Positions&, const Operand&) const;
+  Operand backward(const Positions&, const Result& dy, const Needs&) const;
 };
 
 struct MaxPool2dGradient {
@@ -30,14 +29,8 @@ struct MaxPool2dGradient {
   struct In {
     Tensor dy, where;
   };
-  struct Saved {
-    Tensor where;
-  };
-  struct Out {
-    Tensor dx;
-  };
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& ddx, const Needs&) const;
+  InputGradient forward(Context&, Positions&, const In&) const;
+  In backward(const Positions&, const InputGradient& ddx, const Needs&) const;
 };
 
 // y = the elements of x at `where`.
@@ -51,23 +44,16 @@ struct MaxPool2dSelect {
   struct In {
     Tensor x, where;
   };
-  struct Saved {
-    Tensor where;
-  };
-  using Out = Result;
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& dy, const Needs&) const;
+  Result forward(Context&, Positions&, const In&) const;
+  In backward(const Positions&, const Result& dy, const Needs&) const;
 };
 
 struct AvgPool2d {
   Pool2dOptions options;
   std::array<Index, 2> extent{};  // H, W
   static constexpr OpInfo info{"avg_pool2d", CastRule::neutral, {.kind = OpKind::reduces, .family = "pool"}};
-  using In = Operand;
-  using Saved = Nothing;
-  using Out = Result;
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& dy, const Needs&) const;
+  Result forward(Context&, Nothing&, const Operand&) const;
+  Operand backward(const Nothing&, const Result& dy, const Needs&) const;
 };
 
 struct AvgPool2dGradient {
@@ -75,15 +61,8 @@ struct AvgPool2dGradient {
   std::array<Index, 2> extent{};
   static constexpr OpInfo info{
       "avg_pool2d_gradient", CastRule::neutral, {.kind = OpKind::computes, .family = "pool"}};
-  struct In {
-    Tensor dy;
-  };
-  using Saved = Nothing;
-  struct Out {
-    Tensor dx;
-  };
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& ddx, const Needs&) const;
+  InputGradient forward(Context&, Nothing&, const OutputGradient&) const;
+  OutputGradient backward(const Nothing&, const InputGradient& ddx, const Needs&) const;
 };
 
 struct AdaptiveAvgPool2d {
@@ -91,11 +70,8 @@ struct AdaptiveAvgPool2d {
   std::array<Index, 2> extent{};  // H, W
   static constexpr OpInfo info{
       "adaptive_avg_pool2d", CastRule::neutral, {.kind = OpKind::reduces, .family = "pool"}};
-  using In = Operand;
-  using Saved = Nothing;
-  using Out = Result;
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& dy, const Needs&) const;
+  Result forward(Context&, Nothing&, const Operand&) const;
+  Operand backward(const Nothing&, const Result& dy, const Needs&) const;
 };
 
 struct AdaptiveAvgPool2dGradient {
@@ -103,41 +79,24 @@ struct AdaptiveAvgPool2dGradient {
   std::array<Index, 2> extent{};
   static constexpr OpInfo info{
       "adaptive_avg_pool2d_gradient", CastRule::neutral, {.kind = OpKind::computes, .family = "pool"}};
-  struct In {
-    Tensor dy;
-  };
-  using Saved = Nothing;
-  struct Out {
-    Tensor dx;
-  };
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& ddx, const Needs&) const;
+  InputGradient forward(Context&, Nothing&, const OutputGradient&) const;
+  OutputGradient backward(const Nothing&, const InputGradient& ddx, const Needs&) const;
 };
 
 struct GlobalAvgPool2d {
   std::array<Index, 2> extent{};
   static constexpr OpInfo info{
       "global_avg_pool2d", CastRule::neutral, {.kind = OpKind::reduces, .family = "pool"}};
-  using In = Operand;
-  using Saved = Nothing;
-  using Out = Result;
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& dy, const Needs&) const;
+  Result forward(Context&, Nothing&, const Operand&) const;
+  Operand backward(const Nothing&, const Result& dy, const Needs&) const;
 };
 
 struct GlobalAvgPool2dGradient {
   std::array<Index, 2> extent{};
   static constexpr OpInfo info{
       "global_avg_pool2d_gradient", CastRule::neutral, {.kind = OpKind::computes, .family = "pool"}};
-  struct In {
-    Tensor dy;
-  };
-  using Saved = Nothing;
-  struct Out {
-    Tensor dx;
-  };
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& ddx, const Needs&) const;
+  InputGradient forward(Context&, Nothing&, const OutputGradient&) const;
+  OutputGradient backward(const Nothing&, const InputGradient& ddx, const Needs&) const;
 };
 
 }  // namespace ops

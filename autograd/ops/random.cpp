@@ -12,9 +12,9 @@ namespace tandem {
 
 namespace ops {
 
-Dropout::Out Dropout::forward(Context& context, Saved&, const In& in) const {
+Result Dropout::forward(Context& context, Nothing&, const Operand& in) const {
   require(is_floating(in.x.dtype()), info.name, "has no meaning for {}", name_of(in.x.dtype()));
-  Out out{context.empty(in.x.shape())};
+  Result out{context.empty(in.x.shape())};
   drop(context.backend, in.x, out.y);
   return out;
 }
@@ -26,22 +26,21 @@ void Dropout::drop(Backend& backend, const Tensor& x, const Tensor& y) const {
 }
 
 // The same mask, because dropout is linear in x.
-Dropout::In Dropout::backward(const Saved&, const Out& dy, const Needs& needs) const {
-  if (!dy.y.defined()) return {};
+Operand Dropout::backward(const Nothing&, const Result& dy, const Needs& needs) const {
   if (needs.create_graph()) return {apply(*this, {dy.y}).y};
   const Tensor dx = needs.may_overwrite(dy.y) ? dy.y.detach() : Tensor::empty(dy.y.shape(), dy.y.options());
   drop(backend_for(dx.device()), dy.y, dx);
   return {dx};
 }
 
-RandomNormal::Out RandomNormal::forward(Context& context, Saved&, const In&) const {
-  Out out{Tensor::empty(shape, options)};
+Result RandomNormal::forward(Context& context, Nothing&, const Nothing&) const {
+  Result out{Tensor::empty(shape, options)};
   context.backend.random().random_normal(key, out.y, mean, stddev);
   return out;
 }
 
-RandomUniform::Out RandomUniform::forward(Context& context, Saved&, const In&) const {
-  Out out{Tensor::empty(shape, options)};
+Result RandomUniform::forward(Context& context, Nothing&, const Nothing&) const {
+  Result out{Tensor::empty(shape, options)};
   context.backend.random().random_uniform(key, out.y, low, high);
   return out;
 }

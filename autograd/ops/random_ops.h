@@ -1,6 +1,7 @@
 // The op structs behind random.h.
 #pragma once
 
+#include "autograd/ops/parts.h"
 #include "autograd/ops/random.h"
 #include "core/random.h"
 
@@ -13,15 +14,8 @@ struct Dropout {
   RandomKey key;
   double p = 0.5;
   bool locked = false;  // one mask for all slices of the outermost axis
-  struct In {
-    Tensor x;
-  };
-  struct Saved {};
-  struct Out {
-    Tensor y;
-  };
-  Out forward(Context& context, Saved&, const In& in) const;
-  In backward(const Saved&, const Out& dy, const Needs& needs) const;
+  Result forward(Context& context, Nothing&, const Operand& in) const;
+  Operand backward(const Nothing&, const Result& dy, const Needs& needs) const;
   // Draws the mask and writes masked x to y, which may be x.
   void drop(Backend& backend, const Tensor& x, const Tensor& y) const;
 };
@@ -32,12 +26,7 @@ struct RandomNormal {
   Shape shape;
   TensorOptions options;
   double mean = 0.0, stddev = 1.0;
-  struct In {};
-  struct Saved {};
-  struct Out {
-    Tensor y;
-  };
-  Out forward(Context& context, Saved&, const In&) const;
+  Result forward(Context& context, Nothing&, const Nothing&) const;
 };
 
 struct RandomUniform {
@@ -46,12 +35,7 @@ struct RandomUniform {
   Shape shape;
   TensorOptions options;
   double low = 0.0, high = 1.0;
-  struct In {};
-  struct Saved {};
-  struct Out {
-    Tensor y;
-  };
-  Out forward(Context& context, Saved&, const In&) const;
+  Result forward(Context& context, Nothing&, const Nothing&) const;
 };
 
 }  // namespace ops

@@ -88,14 +88,6 @@ Tensor shares(const Tensor& x, const Tensor& y, const ReduceGeometry& g) {
   return mask;
 }
 
-Tensor extremum_gradient(const ReducingWithResult::Saved& saved, const Tensor& dy, const ReduceGeometry& g,
-                         const Needs& needs) {
-  if (!dy.defined()) return {};
-  const Tensor share = shares(saved.x.detach(), kept_view(saved.y, g), g);
-  if (needs.create_graph()) return mul(spread(dy, g), share);
-  return gradient<formulas::KeepShare>({share, kept_view(dy, g)}, {}, g, needs);
-}
-
 template <class Op>
 Tensor reducing(const Tensor& x, const Axes& axes, bool keep_axes, Op op = {}) {
   require(x.defined(), Op::info.name, "the input is absent");
@@ -117,27 +109,25 @@ DType sum_dtype(const Context& context, const Tensor& x) {
 
 }  // namespace
 
-Reducing::Out Sum::forward(Context& context, Saved&, const In& in) const {
+Result Sum::forward(Context& context, Nothing&, const In& in) const {
   return {reduced(context, Reduction::sum, geometry, in.x, sum_dtype(context, in.x))};
 }
-Reducing::In Sum::backward(const Saved&, const Out& dy, const Needs& needs) const {
-  if (!dy.y.defined()) return {};
+Operand Sum::backward(const Nothing&, const Out& dy, const Needs& needs) const {
   if (needs.create_graph()) return {spread(dy.y, geometry)};
   return {gradient<formulas::Identity>({kept_view(dy.y, geometry)}, {}, geometry, needs)};
 }
 
-Reducing::Out Mean::forward(Context& context, Saved&, const In& in) const {
+Result Mean::forward(Context& context, Nothing&, const In& in) const {
   require_floating(info, in.x);
   return {reduced(context, Reduction::mean, geometry, in.x, context.dtype)};
 }
-Reducing::In Mean::backward(const Saved&, const Out& dy, const Needs& needs) const {
-  if (!dy.y.defined()) return {};
+Operand Mean::backward(const Nothing&, const Out& dy, const Needs& needs) const {
   const auto count = static_cast<double>(geometry.count());
   if (needs.create_graph()) return {spread(div(dy.y, count), geometry)};
   return {gradient<formulas::DivScalar>({kept_view(dy.y, geometry)}, {count}, geometry, needs)};
 }
 
-Reducing::Out Var::forward(Context& context, Saved& saved, const In& in) const {
+Result Var::forward(Context& context, Saved& saved, const In& in) const {
   require_floating(info, in.x);
   const auto count = static_cast<double>(geometry.count());
   require(count > correction, info.name, "{} values need a correction below their number, got {}",
@@ -156,8 +146,7 @@ Reducing::Out Var::forward(Context& context, Saved& saved, const In& in) const {
                                           {&total, 1}, out.y);
   return out;
 }
-Reducing::In Var::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
-  if (!dy.y.defined()) return {};
+Operand Var::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
   const double factor = 2.0 / (static_cast<double>(geometry.count()) - correction);
   if (!needs.create_graph())
     return {gradient<formulas::VarGradient>({saved.x, saved.mean, kept_view(dy.y, geometry)}, {factor},
@@ -169,10 +158,9 @@ Reducing::In Var::backward(const Saved& saved, const Out& dy, const Needs& needs
   return {mul(mul(centred, factor), kept_taped(dy.y, geometry))};
 }
 
-Reducing::Out Prod::forward(Context& context, Saved& saved, const In& in) const {
-  Out out{reduced(context, Reduction::prod, geometry, in.x, sum_dtype(context, in.x))};
-  saved = {in.x, out.y};
-  return out;
+Result Prod::forward(Context& context, Saved& saved, const In& in) const {
+  saved = {in.x, reduced(context, Reduction::prod, geometry, in.x, sum_dtype(context, in.x))};
+  return {saved.y};
 }
 
 namespace {
@@ -201,8 +189,7 @@ Tensor prod_gradient_taped(const Tensor& x, const Tensor& dy, const ReduceGeomet
 
 }  // namespace
 
-Reducing::In Prod::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
-  if (!dy.y.defined()) return {};
+Operand Prod::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
   const Tensor x = saved.x.detach();
   const Tensor zero = equal(x, Tensor::scalar(0.0, x.options()));
   if (needs.create_graph()) {
@@ -223,41 +210,34 @@ Reducing::In Prod::backward(const Saved& saved, const Out& dy, const Needs& need
   return {gradient<formulas::Mul>({factor, kept_view(dy.y, geometry)}, {}, geometry, needs)};
 }
 
-Reducing::Out Max::forward(Context& context, Saved& saved, const In& in) const {
+template <bool kMax>
+Result Extremum<kMax>::forward(Context& context, Saved& saved, const In& in) const {
   require_elements(info, geometry);
-  Out out{reduced(context, Reduction::max, geometry, in.x, context.dtype)};
-  saved = {in.x, out.y};
-  return out;
+  saved = {in.x, reduced(context, kMax ? Reduction::max : Reduction::min, geometry, in.x, context.dtype)};
+  return {saved.y};
 }
-Reducing::In Max::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
-  return {extremum_gradient(saved, dy.y, geometry, needs)};
+template <bool kMax>
+Operand Extremum<kMax>::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
+  const Tensor share = shares(saved.x.detach(), kept_view(saved.y, geometry), geometry);
+  if (needs.create_graph()) return {mul(spread(dy.y, geometry), share)};
+  return {gradient<formulas::KeepShare>({share, kept_view(dy.y, geometry)}, {}, geometry, needs)};
 }
+template struct Extremum<true>;
+template struct Extremum<false>;
 
-Reducing::Out Min::forward(Context& context, Saved& saved, const In& in) const {
-  require_elements(info, geometry);
-  Out out{reduced(context, Reduction::min, geometry, in.x, context.dtype)};
-  saved = {in.x, out.y};
-  return out;
-}
-Reducing::In Min::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
-  return {extremum_gradient(saved, dy.y, geometry, needs)};
-}
-
-Reducing::Out LogSumExp::forward(Context& context, Saved& saved, const In& in) const {
+Result LogSumExp::forward(Context& context, Saved& saved, const In& in) const {
   require_floating(info, in.x);
-  Out out{reduced(context, Reduction::logsumexp, geometry, in.x, context.dtype)};
-  saved = {in.x, out.y};
-  return out;
+  saved = {in.x, reduced(context, Reduction::logsumexp, geometry, in.x, context.dtype)};
+  return {saved.y};
 }
-Reducing::In LogSumExp::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
-  if (!dy.y.defined()) return {};
+Operand LogSumExp::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
   if (needs.create_graph())
     return {mul(kept_taped(dy.y, geometry), exp(sub(saved.x, kept_taped(saved.y, geometry))))};
   return {gradient<formulas::LogSumExpGradient>(
       {saved.x, kept_view(saved.y, geometry), kept_view(dy.y, geometry)}, {}, geometry, needs)};
 }
 
-Reducing::Out Norm::forward(Context& context, Saved& saved, const In& in) const {
+Result Norm::forward(Context& context, Saved& saved, const In& in) const {
   require_floating(info, in.x);
   const Reduction reduction = order == NormOrder::one   ? Reduction::sum_of_abs
                               : order == NormOrder::two ? Reduction::sum_of_squares
@@ -273,8 +253,7 @@ Reducing::Out Norm::forward(Context& context, Saved& saved, const In& in) const 
   saved = {in.x, out.y};
   return out;
 }
-Reducing::In Norm::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
-  if (!dy.y.defined()) return {};
+Operand Norm::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
   const auto absolute = [&] { return pointwise_plain(formula_id<formulas::Abs>(), {}, {&saved.x, 1}); };
   if (needs.create_graph()) {
     const Tensor taped_dy = kept_taped(dy.y, geometry);
@@ -298,23 +277,18 @@ Reducing::In Norm::backward(const Saved& saved, const Out& dy, const Needs& need
   return {gradient<formulas::GradientOf<formulas::Abs>>({saved.x, share}, {}, geometry, needs)};
 }
 
-Reducing::Out ArgMax::forward(Context& context, Saved&, const In& in) const {
+template <bool kMax>
+Result ArgExtremum<kMax>::forward(Context& context, Nothing&, const In& in) const {
   require_elements(info, geometry);
-  return {reduced(context, Reduction::argmax, geometry, in.x, DType::i64)};
+  return {reduced(context, kMax ? Reduction::argmax : Reduction::argmin, geometry, in.x, DType::i64)};
 }
 
-Reducing::Out ArgMin::forward(Context& context, Saved&, const In& in) const {
-  require_elements(info, geometry);
-  return {reduced(context, Reduction::argmin, geometry, in.x, DType::i64)};
-}
-
-CumSum::Out CumSum::forward(Context& context, Saved&, const In& in) const {
-  Out out{context.empty(in.x.shape(), sum_dtype(context, in.x))};
+Result CumSum::forward(Context& context, Nothing&, const Operand& in) const {
+  Result out{context.empty(in.x.shape(), sum_dtype(context, in.x))};
   context.backend.reduce().cumsum(in.x, axis, reverse, out.y);
   return out;
 }
-CumSum::In CumSum::backward(const Saved&, const Out& dy, const Needs&) const {
-  if (!dy.y.defined()) return {};
+Operand CumSum::backward(const Nothing&, const Result& dy, const Needs&) const {
   CumSum op;
   op.axis = axis;
   op.reverse = !reverse;

@@ -1,6 +1,7 @@
 // The op structs behind reduce.h.
 #pragma once
 
+#include "autograd/ops/parts.h"
 #include "autograd/ops/reduce.h"
 
 namespace tandem {
@@ -20,27 +21,21 @@ struct ReduceGeometry {
 };
 
 struct Reducing {
-  struct In {
-    Tensor x;
-  };
-  struct Out {
-    Tensor y;
-  };
+  using In = Operand;
+  using Out = Result;
   ReduceGeometry geometry;
 };
 
 struct Sum : Reducing {
   static constexpr OpInfo info{"sum", CastRule::fp32, {.kind = OpKind::reduces}};
-  struct Saved {};
-  Out forward(Context& context, Saved&, const In& in) const;
-  In backward(const Saved&, const Out& dy, const Needs& needs) const;
+  Out forward(Context& context, Nothing&, const In& in) const;
+  In backward(const Nothing&, const Out& dy, const Needs& needs) const;
 };
 
 struct Mean : Reducing {
   static constexpr OpInfo info{"mean", CastRule::fp32, {.kind = OpKind::reduces}};
-  struct Saved {};
-  Out forward(Context& context, Saved&, const In& in) const;
-  In backward(const Saved&, const Out& dy, const Needs& needs) const;
+  Out forward(Context& context, Nothing&, const In& in) const;
+  In backward(const Nothing&, const Out& dy, const Needs& needs) const;
 };
 
 struct Var : Reducing {
@@ -66,17 +61,15 @@ struct Prod : ReducingWithResult {
   In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
 };
 
-struct Max : ReducingWithResult {
-  static constexpr OpInfo info{"max", CastRule::neutral, {.kind = OpKind::selects}};
+// Max and min.
+template <bool kMax>
+struct Extremum : ReducingWithResult {
+  static constexpr OpInfo info{kMax ? "max" : "min", CastRule::neutral, {.kind = OpKind::selects}};
   Out forward(Context& context, Saved& saved, const In& in) const;
   In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
 };
-
-struct Min : ReducingWithResult {
-  static constexpr OpInfo info{"min", CastRule::neutral, {.kind = OpKind::selects}};
-  Out forward(Context& context, Saved& saved, const In& in) const;
-  In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
-};
+using Max = Extremum<true>;
+using Min = Extremum<false>;
 
 struct LogSumExp : ReducingWithResult {
   static constexpr OpInfo info{"logsumexp", CastRule::fp32, {.kind = OpKind::reduces}};
@@ -91,33 +84,20 @@ struct Norm : ReducingWithResult {
   In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
 };
 
-struct ArgMax : Reducing {
-  static constexpr OpInfo info{"argmax", CastRule::neutral, {.kind = OpKind::reduces}};
-  struct Saved {};
-  Out forward(Context& context, Saved&, const In& in) const;
-  In backward(const Saved&, const Out&, const Needs&) const { return {}; }
+template <bool kMax>
+struct ArgExtremum : Reducing {
+  static constexpr OpInfo info{kMax ? "argmax" : "argmin", CastRule::neutral, {.kind = OpKind::reduces}};
+  Out forward(Context& context, Nothing&, const In& in) const;
 };
-
-struct ArgMin : Reducing {
-  static constexpr OpInfo info{"argmin", CastRule::neutral, {.kind = OpKind::reduces}};
-  struct Saved {};
-  Out forward(Context& context, Saved&, const In& in) const;
-  In backward(const Saved&, const Out&, const Needs&) const { return {}; }
-};
+using ArgMax = ArgExtremum<true>;
+using ArgMin = ArgExtremum<false>;
 
 struct CumSum {
   static constexpr OpInfo info{"cumsum", CastRule::fp32, {.kind = OpKind::reduces}};
   int axis = 0;
   bool reverse = false;
-  struct In {
-    Tensor x;
-  };
-  struct Saved {};
-  struct Out {
-    Tensor y;
-  };
-  Out forward(Context& context, Saved&, const In& in) const;
-  In backward(const Saved&, const Out& dy, const Needs& needs) const;
+  Result forward(Context& context, Nothing&, const Operand& in) const;
+  Operand backward(const Nothing&, const Result& dy, const Needs& needs) const;
 };
 
 }  // namespace ops

@@ -82,8 +82,8 @@ DType common_dtype(const RnnInputs& in) {
   return dtype;
 }
 
-RnnTensors::Out forward_of(const char* op, const RnnOptions& options, Context& context,
-                           RnnTensors::Saved& saved, const RnnInputs& in) {
+RnnResult forward_of(const char* op, const RnnOptions& options, Context& context, RnnTensors::Saved& saved,
+                     const RnnInputs& in) {
   const Extents e = check(op, options, in);
   const auto copy = [&](const Tensor& t, DType dtype) {
     const Tensor other = context.empty(t.shape(), dtype);
@@ -97,19 +97,19 @@ RnnTensors::Out forward_of(const char* op, const RnnOptions& options, Context& c
   args.keep = GradMode::enabled() && detail::any_requires_grad(tensors_of(in));
   const RnnReserve reserve = context.backend.rnn().rnn(args);
   if (args.keep) saved = {args.in, args.y, reserve.gates, reserve.states};
-  return {args.y, args.h_n, args.c_n};
+  return {args.y, {args.h_n, args.c_n}};
 }
 
-RnnInputs backward_of(const RnnOptions& options, const RnnTensors::Saved& saved, const RnnTensors::Out& dy,
+RnnInputs backward_of(const RnnOptions& options, const RnnTensors::Saved& saved, const RnnResult& dy,
                       const Needs& needs) {
   RnnBackward args{.options = options,
                    .in = saved.in,
                    .y = saved.y,
                    .reserve = {saved.gates, saved.states},
                    .dy = dy.y,
-                   .dh_n = dy.h_n,
-                   .dc_n = dy.c_n};
-  const Tensor of_results[] = {dy.y, dy.h_n};
+                   .dh_n = dy.state.h,
+                   .dc_n = dy.state.c};
+  const Tensor of_results[] = {dy.y, dy.state.h};
   const bool wide = are_wider(of_results, saved.in.x.dtype());
   if (wide) {
     for (Tensor& tensor : tensors_of(args.in)) tensor = widened(tensor);
@@ -151,13 +151,9 @@ Tensor zeros_if_absent(const Tensor& t, const Shape& shape, DType dtype, Device 
   return t.defined() ? t : Tensor::zeros(shape, {.dtype = dtype, .device = device});
 }
 
-struct StepState {
-  Tensor h, c;
-};
-
 // One step from the gate inputs, [N,G·H] of the arithmetic type.
-StepState step_of(RnnCell cell, const Tensor& a, const Tensor& q, const StepState& before,
-                  const Tensor& weight_hr) {
+RnnState step_of(RnnCell cell, const Tensor& a, const Tensor& q, const RnnState& before,
+                 const Tensor& weight_hr) {
   const Index units = a.size(1) / gates_of(cell);
   const DType stored = before.h.dtype();
   const auto gates = [&](const Tensor& t) {
@@ -179,7 +175,7 @@ StepState step_of(RnnCell cell, const Tensor& a, const Tensor& q, const StepStat
   return {cast(cell == RnnCell::rnn_relu ? relu(sum) : tanh(sum), stored), {}};
 }
 
-RnnTensors::Out composed_of(const char* op, const RnnOptions& options, const RnnInputs& given) {
+RnnResult composed_of(const char* op, const RnnOptions& options, const RnnInputs& given) {
   const Extents e = check(op, options, given);
   const RnnInputs in =
       unified(given, common_dtype(given), [](const Tensor& t, DType dtype) { return cast(t, dtype); });
@@ -190,21 +186,21 @@ RnnTensors::Out composed_of(const char* op, const RnnOptions& options, const Rnn
     return bias.defined() ? product + bias : product;
   };
   const TensorList inputs = unbind(part(in.x, in.weight_ih, in.bias_ih));
-  StepState state{zeros_if_absent(in.h0, {e.rows, e.outputs}, stored, device), {}};
+  RnnState state{zeros_if_absent(in.h0, {e.rows, e.outputs}, stored, device), {}};
   if (options.cell == RnnCell::lstm) state.c = zeros_if_absent(in.c0, {e.rows, e.units}, wide, device);
   const Tensor zero = Tensor::zeros({1, 1}, {.dtype = stored, .device = device});
   TensorList y(inputs.size());
   for (Index step = 0; step < e.steps; ++step) {
     const Index time = options.reverse ? e.steps - 1 - step : step;
     const auto t = static_cast<std::size_t>(time);
-    const StepState next =
+    const RnnState next =
         step_of(options.cell, inputs[t], part(state.h, in.weight_hh, in.bias_hh), state, in.weight_hr);
     const Tensor active = active_rows(options, time, in.x);
     y[t] = active.defined() ? where(active, next.h, zero) : next.h;
     state.h = active.defined() ? where(active, next.h, state.h) : next.h;
     if (state.c.defined()) state.c = active.defined() ? where(active, next.c, state.c) : next.c;
   }
-  return {stack(y, 0), state.h, state.c};
+  return {stack(y, 0), state};
 }
 
 }  // namespace
@@ -219,39 +215,28 @@ ProductSizes RnnTensors::products(std::span<const Tensor> inputs, std::span<cons
   return sizes;
 }
 
-Lstm::Out Lstm::forward(Context& context, Saved& saved, const In& in) const {
+template <RnnCell kCell>
+RnnResult RnnOp<kCell>::forward(Context& context, Saved& saved, const RnnInputs& in) const {
   return forward_of(info.name, options, context, saved, in);
 }
-Lstm::In Lstm::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
-  return backward_of(options, saved, dy, needs);
-}
-Lstm::Out Lstm::composed(const Lstm& op, const In& in) { return composed_of(info.name, op.options, in); }
 
-Gru::Out Gru::forward(Context& context, Saved& saved, const In& in) const {
-  return forward_of(info.name, options, context, saved, in);
-}
-Gru::In Gru::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
+template <RnnCell kCell>
+RnnInputs RnnOp<kCell>::backward(const Saved& saved, const RnnResult& dy, const Needs& needs) const {
   return backward_of(options, saved, dy, needs);
 }
-Gru::Out Gru::composed(const Gru& op, const In& in) { return composed_of(info.name, op.options, in); }
 
-Rnn::Out Rnn::forward(Context& context, Saved& saved, const In& in) const {
-  return forward_of(info.name, options, context, saved, in);
+template <RnnCell kCell>
+RnnResult RnnOp<kCell>::composed(const RnnOp& op, const RnnInputs& in) {
+  return composed_of(info.name, op.options, in);
 }
-Rnn::In Rnn::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
-  return backward_of(options, saved, dy, needs);
-}
-Rnn::Out Rnn::composed(const Rnn& op, const In& in) { return composed_of(info.name, op.options, in); }
+
+template struct RnnOp<RnnCell::lstm>;
+template struct RnnOp<RnnCell::gru>;
+template struct RnnOp<RnnCell::rnn_tanh>;
 
 }  // namespace ops
 
 namespace {
-
-template <class Op>
-RnnResult run(const RnnInputs& in, const RnnOptions& options) {
-  const typename Op::Out out = apply(Op{{options}}, in);
-  return {out.y, {out.h_n, out.c_n}};
-}
 
 // State of layer k and direction d, at k·D + d.
 Tensor state_at(const Tensor& states, std::size_t index) {
@@ -266,11 +251,11 @@ RnnResult rnn_layer(const Tensor& x, const RnnState& state, const RnnWeights& w,
   const RnnInputs in{x, state.h, state.c, w.weight_ih, w.weight_hh, w.bias_ih, w.bias_hh, w.weight_hr};
   switch (options.cell) {
     case RnnCell::lstm:
-      return run<ops::Lstm>(in, options);
+      return apply(ops::Lstm{{options}}, in);
     case RnnCell::gru:
-      return run<ops::Gru>(in, options);
+      return apply(ops::Gru{{options}}, in);
     default:
-      return run<ops::Rnn>(in, options);
+      return apply(ops::Rnn{{options}}, in);
   }
 }
 

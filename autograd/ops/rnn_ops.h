@@ -9,13 +9,9 @@ namespace tandem {
 namespace ops {
 
 struct RnnTensors {
-  using In = RnnInputs;
   struct Saved {
     RnnInputs in;
     Tensor y, gates, states;
-  };
-  struct Out {
-    Tensor y, h_n, c_n;
   };
   RnnOptions options;
   // Products of the inputs, of the hidden state, and of the projection if there is one.
@@ -26,27 +22,19 @@ struct RnnTensors {
 
 inline constexpr std::array<Role, 8> kRnnRoles{data, data, keep, data, data, keep, keep, data};
 
-struct Lstm : RnnTensors {
-  static constexpr OpInfo info{"lstm", CastRule::lower, kTraits, kRnnRoles};
-  Out forward(Context& context, Saved& saved, const In& in) const;
-  In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
-  static Out composed(const Lstm& op, const In& in);
+template <RnnCell kCell>
+struct RnnOp : RnnTensors {
+  static constexpr OpInfo info{kCell == RnnCell::lstm  ? "lstm"
+                               : kCell == RnnCell::gru ? "gru"
+                                                       : "rnn",
+                               CastRule::lower, kTraits, kRnnRoles};
+  RnnResult forward(Context& context, Saved& saved, const RnnInputs& in) const;
+  RnnInputs backward(const Saved& saved, const RnnResult& dy, const Needs& needs) const;
+  static RnnResult composed(const RnnOp& op, const RnnInputs& in);
 };
-
-struct Gru : RnnTensors {
-  static constexpr OpInfo info{"gru", CastRule::lower, kTraits, kRnnRoles};
-  Out forward(Context& context, Saved& saved, const In& in) const;
-  In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
-  static Out composed(const Gru& op, const In& in);
-};
-
-// Activation tanh or relu.
-struct Rnn : RnnTensors {
-  static constexpr OpInfo info{"rnn", CastRule::lower, kTraits, kRnnRoles};
-  Out forward(Context& context, Saved& saved, const In& in) const;
-  In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
-  static Out composed(const Rnn& op, const In& in);
-};
+using Lstm = RnnOp<RnnCell::lstm>;
+using Gru = RnnOp<RnnCell::gru>;
+using Rnn = RnnOp<RnnCell::rnn_tanh>;  // or relu
 
 }  // namespace ops
 

@@ -89,13 +89,13 @@ TensorList all_widened(const TensorList& xs) {
 
 }  // namespace
 
-Reshape::Out Reshape::forward(Context&, Saved&, const In& in) const { return {in.x.viewed(to)}; }
+Result Reshape::forward(Context&, Nothing&, const Operand& in) const { return {in.x.viewed(to)}; }
 
-Reshape::In Reshape::backward(const Saved&, const Out& dy, const Needs&) const {
+Operand Reshape::backward(const Nothing&, const Result& dy, const Needs&) const {
   return {apply(Reshape{to, from}, {dy.y}).y};
 }
 
-Permute::Out Permute::forward(Context& context, Saved&, const In& in) const {
+Result Permute::forward(Context& context, Nothing&, const Operand& in) const {
   const int rank = in.x.rank();
   const auto strides = in.x.shape().strides();
   std::array<Index, kMaxRank> extents{};
@@ -110,13 +110,13 @@ Permute::Out Permute::forward(Context& context, Saved&, const In& in) const {
   return {y.tensor};
 }
 
-Permute::In Permute::backward(const Saved&, const Out& dy, const Needs& needs) const {
+Operand Permute::backward(const Nothing&, const Result& dy, const Needs& needs) const {
   Permute inverse;
   for (int i = 0; i < dy.y.rank(); ++i) inverse.order[order[i]] = i;
   return {apply(inverse, {dy.y}, needs.sink(0)).y};
 }
 
-Concat::Out Concat::forward(Context& context, Saved&, const In& in) const {
+Result Concat::forward(Context& context, Nothing&, const In& in) const {
   const Index extent = std::accumulate(extents.begin(), extents.end(), Index{0});
   const Shape shape = in.list[0].shape().with(axis, extent);
   const GradOutput y = context.destination(shape, in.list[0].dtype());
@@ -128,7 +128,7 @@ Concat::Out Concat::forward(Context& context, Saved&, const In& in) const {
   return {y.tensor};
 }
 
-Concat::In Concat::backward(const Saved&, const Out& dy, const Needs& needs) const {
+Concat::In Concat::backward(const Nothing&, const Result& dy, const Needs& needs) const {
   In dx{TensorList(extents.size())};
   Index first = 0;
   for (std::size_t i = 0; i < extents.size(); ++i) {
@@ -139,7 +139,7 @@ Concat::In Concat::backward(const Saved&, const Out& dy, const Needs& needs) con
   return dx;
 }
 
-Stack::Out Stack::forward(Context& context, Saved&, const In& in) const {
+Result Stack::forward(Context& context, Nothing&, const In& in) const {
   const Shape shape = in.list[0].shape().inserted(axis, static_cast<Index>(in.list.size()));
   const GradOutput y = context.destination(shape, in.list[0].dtype());
   for (std::size_t i = 0; i < in.list.size(); ++i)
@@ -147,7 +147,7 @@ Stack::Out Stack::forward(Context& context, Saved&, const In& in) const {
   return {y.tensor};
 }
 
-Stack::In Stack::backward(const Saved&, const Out& dy, const Needs& needs) const {
+Stack::In Stack::backward(const Nothing&, const Result& dy, const Needs& needs) const {
   In dx{TensorList(needs.size())};
   const Shape shape = dy.y.shape().without(axis);
   for (std::size_t i = 0; i < needs.size(); ++i) {
@@ -158,13 +158,13 @@ Stack::In Stack::backward(const Saved&, const Out& dy, const Needs& needs) const
   return dx;
 }
 
-Split::Out Split::forward(Context& context, Saved&, const In& in) const {
+Split::Out Split::forward(Context& context, Nothing&, const Operand& in) const {
   Out out;
   out.list.reserve(extents.size());
   Index first = 0;
   for (const Index extent : extents) {
     const Window window = range_of(shape, axis, first, extent);
-    Slice::Saved none;
+    Nothing none;
     out.list.push_back(Slice{window, is_contiguous(window)}.forward(context, none, {in.x}).y);
     first += extent;
   }
@@ -183,13 +183,13 @@ TensorList with_zeros(const TensorList& pieces, const std::vector<Shape>& shapes
 }
 }  // namespace
 
-Split::In Split::backward(const Saved&, const Out& dy, const Needs& needs) const {
+Operand Split::backward(const Nothing&, const Out& dy, const Needs& needs) const {
   std::vector<Shape> shapes;
   for (const Index extent : extents) shapes.push_back(shape.with(axis, extent));
   return {apply(Concat{axis, extents}, {with_zeros(dy.list, shapes)}, needs.sink(0)).y};
 }
 
-Unbind::Out Unbind::forward(Context&, Saved&, const In& in) const {
+Unbind::Out Unbind::forward(Context&, Nothing&, const Operand& in) const {
   Out out;
   out.list.reserve(static_cast<std::size_t>(shape[0]));
   const Shape piece = shape.without(0);
@@ -197,12 +197,12 @@ Unbind::Out Unbind::forward(Context&, Saved&, const In& in) const {
   return out;
 }
 
-Unbind::In Unbind::backward(const Saved&, const Out& dy, const Needs& needs) const {
+Operand Unbind::backward(const Nothing&, const Out& dy, const Needs& needs) const {
   const std::vector<Shape> shapes(dy.list.size(), shape.without(0));
   return {apply(Stack{0}, {with_zeros(dy.list, shapes)}, needs.sink(0)).y};
 }
 
-Slice::Out Slice::forward(Context& context, Saved&, const In& in) const {
+Result Slice::forward(Context& context, Nothing&, const Operand& in) const {
   if (view) {
     const Tensor row =
         in.x.viewed({window.large.numel()}).rows(view_in_large(window).offset, window.small.numel());
@@ -214,22 +214,22 @@ Slice::Out Slice::forward(Context& context, Saved&, const In& in) const {
   return {y.tensor};
 }
 
-Slice::In Slice::backward(const Saved&, const Out& dy, const Needs& needs) const {
+Operand Slice::backward(const Nothing&, const Result& dy, const Needs& needs) const {
   return {apply(Pad{window, 0.0}, {dy.y}, needs.sink(0)).y};
 }
 
-Pad::Out Pad::forward(Context& context, Saved&, const In& in) const {
+Result Pad::forward(Context& context, Nothing&, const Operand& in) const {
   const GradOutput y = context.destination(window.large, in.x.dtype());
   if (!y.accumulate) context.backend.fill(y.tensor, value);
   place(context, in.x, window, y);
   return {y.tensor};
 }
 
-Pad::In Pad::backward(const Saved&, const Out& dy, const Needs& needs) const {
+Operand Pad::backward(const Nothing&, const Result& dy, const Needs& needs) const {
   return {apply(slice_for(window, needs, 0), {dy.y}, needs.sink(0)).y};
 }
 
-BroadcastTo::Out BroadcastTo::forward(Context& context, Saved&, const In& in) const {
+Result BroadcastTo::forward(Context& context, Nothing&, const Operand& in) const {
   StridedView view;
   const auto strides = from.strides();
   for (int i = 0; i < from.rank(); ++i) {
@@ -240,11 +240,11 @@ BroadcastTo::Out BroadcastTo::forward(Context& context, Saved&, const In& in) co
   return {y.tensor};
 }
 
-BroadcastTo::In BroadcastTo::backward(const Saved&, const Out& dy, const Needs&) const {
+Operand BroadcastTo::backward(const Nothing&, const Result& dy, const Needs&) const {
   return {sum_to(dy.y, from)};
 }
 
-Flip::Out Flip::forward(Context& context, Saved&, const In& in) const {
+Result Flip::forward(Context& context, Nothing&, const Operand& in) const {
   const Shape& shape = in.x.shape();
   StridedView view = dense(shape);
   for (int i = 0; i < shape.rank(); ++i) {
@@ -257,27 +257,27 @@ Flip::Out Flip::forward(Context& context, Saved&, const In& in) const {
   return {y.tensor};
 }
 
-Flip::In Flip::backward(const Saved&, const Out& dy, const Needs& needs) const {
+Operand Flip::backward(const Nothing&, const Result& dy, const Needs& needs) const {
   return {apply(*this, {dy.y}, needs.sink(0)).y};
 }
 
-Resize2d::Out Resize2d::forward(Context& context, Saved&, const In& in) const {
+Result Resize2d::forward(Context& context, Nothing&, const Operand& in) const {
   const Tensor y = context.empty(to, in.x.dtype());
   context.backend.shape().resize2d(in.x, y, options);
   return {y};
 }
 
-Resize2d::In Resize2d::backward(const Saved&, const Out& dy, const Needs&) const {
+Operand Resize2d::backward(const Nothing&, const Result& dy, const Needs&) const {
   return {apply(Resize2dAdjoint{*this}, {dy.y}).dx};
 }
 
-Resize2dAdjoint::Out Resize2dAdjoint::forward(Context& context, Saved&, const In& in) const {
+InputGradient Resize2dAdjoint::forward(Context& context, Nothing&, const OutputGradient& in) const {
   const Tensor dx = context.empty(resize.from, in.dy.dtype());
   context.backend.shape().resize2d_backward(in.dy, dx, resize.options);
   return {dx};
 }
 
-Resize2dAdjoint::In Resize2dAdjoint::backward(const Saved&, const Out& ddx, const Needs&) const {
+OutputGradient Resize2dAdjoint::backward(const Nothing&, const InputGradient& ddx, const Needs&) const {
   return {apply(resize, {ddx.dx}).y};
 }
 

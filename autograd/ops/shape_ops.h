@@ -11,21 +11,15 @@ namespace ops {
 struct Reshape {
   Shape from, to;
   static constexpr OpInfo info{"reshape", CastRule::neutral, {.kind = OpKind::moves}};
-  using In = Operand;
-  using Saved = Nothing;
-  using Out = Result;
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& dy, const Needs&) const;
+  Result forward(Context&, Nothing&, const Operand&) const;
+  Operand backward(const Nothing&, const Result& dy, const Needs&) const;
 };
 
 struct Permute {
   std::array<int, kMaxRank> order{};  // axis i of the result is axis order[i] of x
   static constexpr OpInfo info{"permute", CastRule::neutral, {.kind = OpKind::moves}};
-  using In = Operand;
-  using Saved = Nothing;
-  using Out = Result;
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& dy, const Needs&) const;
+  Result forward(Context&, Nothing&, const Operand&) const;
+  Operand backward(const Nothing&, const Result& dy, const Needs&) const;
 };
 
 struct Concat {
@@ -35,10 +29,8 @@ struct Concat {
   struct In {
     TensorList list;
   };
-  using Saved = Nothing;
-  using Out = Result;
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& dy, const Needs&) const;
+  Result forward(Context&, Nothing&, const In&) const;
+  In backward(const Nothing&, const Result& dy, const Needs&) const;
 };
 
 struct Stack {
@@ -47,10 +39,8 @@ struct Stack {
   struct In {
     TensorList list;
   };
-  using Saved = Nothing;
-  using Out = Result;
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& dy, const Needs&) const;
+  Result forward(Context&, Nothing&, const In&) const;
+  In backward(const Nothing&, const Result& dy, const Needs&) const;
 };
 
 struct Split {
@@ -58,25 +48,21 @@ struct Split {
   std::vector<Index> extents;
   Shape shape;  // of x
   static constexpr OpInfo info{"split", CastRule::neutral, {.kind = OpKind::moves}};
-  using In = Operand;
-  using Saved = Nothing;
   struct Out {
     TensorList list;
   };
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& dy, const Needs&) const;
+  Out forward(Context&, Nothing&, const Operand&) const;
+  Operand backward(const Nothing&, const Out& dy, const Needs&) const;
 };
 
 struct Unbind {
   Shape shape;  // of x
   static constexpr OpInfo info{"unbind", CastRule::neutral, {.kind = OpKind::moves}};
-  using In = Operand;
-  using Saved = Nothing;
   struct Out {
     TensorList list;
   };
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& dy, const Needs&) const;
+  Out forward(Context&, Nothing&, const Operand&) const;
+  Operand backward(const Nothing&, const Out& dy, const Needs&) const;
 };
 
 // Position of a small tensor within a large one: element i of the small one is element first + i·step of the
@@ -90,11 +76,8 @@ struct Slice {
   Window window;
   bool view = false;  // contiguous in x: share its storage
   static constexpr OpInfo info{"slice", CastRule::neutral, {.kind = OpKind::moves}};
-  using In = Operand;
-  using Saved = Nothing;
-  using Out = Result;
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& dy, const Needs&) const;
+  Result forward(Context&, Nothing&, const Operand&) const;
+  Operand backward(const Nothing&, const Result& dy, const Needs&) const;
 };
 
 // The adjoint of Slice, filled with `value`.
@@ -102,31 +85,22 @@ struct Pad {
   Window window;
   double value = 0.0;
   static constexpr OpInfo info{"pad", CastRule::neutral, {.kind = OpKind::pads}};
-  using In = Operand;
-  using Saved = Nothing;
-  using Out = Result;
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& dy, const Needs&) const;
+  Result forward(Context&, Nothing&, const Operand&) const;
+  Operand backward(const Nothing&, const Result& dy, const Needs&) const;
 };
 
 struct BroadcastTo {
   Shape from, to;
   static constexpr OpInfo info{"broadcast_to", CastRule::neutral, {.kind = OpKind::repeats}};
-  using In = Operand;
-  using Saved = Nothing;
-  using Out = Result;
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& dy, const Needs&) const;
+  Result forward(Context&, Nothing&, const Operand&) const;
+  Operand backward(const Nothing&, const Result& dy, const Needs&) const;
 };
 
 struct Flip {
   std::uint32_t axes = 0;  // bit i: axis i
   static constexpr OpInfo info{"flip", CastRule::neutral, {.kind = OpKind::moves}};
-  using In = Operand;
-  using Saved = Nothing;
-  using Out = Result;
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& dy, const Needs&) const;
+  Result forward(Context&, Nothing&, const Operand&) const;
+  Operand backward(const Nothing&, const Result& dy, const Needs&) const;
 };
 
 struct Resize2d {
@@ -134,11 +108,8 @@ struct Resize2d {
   ResizeOptions options{};
   static constexpr OpInfo info{
       "resize2d", CastRule::neutral, {.kind = OpKind::computes, .family = "shape", .keeps_type = true}};
-  using In = Operand;
-  using Saved = Nothing;
-  using Out = Result;
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& dy, const Needs&) const;
+  Result forward(Context&, Nothing&, const Operand&) const;
+  Operand backward(const Nothing&, const Result& dy, const Needs&) const;
 };
 
 // The adjoint of Resize2d: maps the output gradient to the input gradient.
@@ -146,15 +117,8 @@ struct Resize2dAdjoint {
   Resize2d resize;
   static constexpr OpInfo info{
       "resize2d_adjoint", CastRule::neutral, {.kind = OpKind::computes, .family = "shape"}};
-  struct In {
-    Tensor dy;
-  };
-  using Saved = Nothing;
-  struct Out {
-    Tensor dx;
-  };
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& ddx, const Needs&) const;
+  InputGradient forward(Context&, Nothing&, const OutputGradient&) const;
+  OutputGradient backward(const Nothing&, const InputGradient& ddx, const Needs&) const;
 };
 
 }  // namespace ops

@@ -10,56 +10,42 @@ namespace tandem {
 
 namespace ops {
 
-namespace {
-
-Tensor forward_of(const Context& context, const Tensor& x, int axis, bool log) {
-  const Tensor y = context.empty(x.shape());
-  context.backend.softmax().softmax(x, axis, log, y);
-  return y;
+template <bool kLog>
+Result SoftmaxOp<kLog>::forward(Context& context, Result& saved, const Operand& in) const {
+  saved.y = context.empty(in.x.shape());
+  context.backend.softmax().softmax(in.x, axis, kLog, saved.y);
+  return saved;
 }
 
-// The kernel's gradient, written over dy if it has no other holder.
-Tensor gradient_of(const Tensor& y, const Tensor& dy, int axis, bool log, DType dtype, const Needs& needs) {
-  const bool overwrite = dy.dtype() == dtype && needs.may_overwrite(dy);
-  const Tensor dx = overwrite ? dy : Tensor::empty(dy.shape(), {dtype, dy.device()});
-  backend_for(dy.device()).softmax().softmax_backward(y, dy, axis, log, dx);
-  return dx;
+template <bool kLog>
+Operand SoftmaxOp<kLog>::backward(const Result& saved, const Result& dy, const Needs& needs) const {
+  if (!needs.create_graph()) {
+    const bool overwrite = dy.y.dtype() == input && needs.may_overwrite(dy.y);
+    const Tensor dx = overwrite ? dy.y : Tensor::empty(dy.y.shape(), {input, dy.y.device()});
+    backend_for(dx.device()).softmax().softmax_backward(saved.y, dy.y, axis, kLog, dx);
+    return {dx};
+  }
+  const Tensor y = cast(saved.y, wide_of(input)), g = cast(dy.y, wide_of(input));
+  if (kLog) return {g - exp(y) * sum(g, {axis}, /*keep_axes=*/true)};
+  return {y * (g - sum(g * y, {axis}, /*keep_axes=*/true))};
+}
+
+template struct SoftmaxOp<false>;
+template struct SoftmaxOp<true>;
+
+}  // namespace ops
+
+namespace {
+
+template <class Op>
+Tensor along(const Tensor& x, int axis) {
+  require(is_floating(x.dtype()), Op::info.name, "expects a floating tensor, got {}", to_string(x));
+  return apply(Op{normalized_axis(axis, x.rank(), Op::info.name), x.dtype()}, {x}).y;
 }
 
 }  // namespace
 
-Softmax::Out Softmax::forward(Context& context, Saved& saved, const In& in) const {
-  saved.y = forward_of(context, in.x, axis, /*log=*/false);
-  return {saved.y};
-}
-
-Softmax::In Softmax::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
-  if (!needs.create_graph()) return {gradient_of(saved.y, dy.y, axis, /*log=*/false, input, needs)};
-  const Tensor p = cast(saved.y, wide_of(input)), g = cast(dy.y, wide_of(input));
-  return {p * (g - sum(g * p, {axis}, /*keep_axes=*/true))};
-}
-
-LogSoftmax::Out LogSoftmax::forward(Context& context, Saved& saved, const In& in) const {
-  saved.y = forward_of(context, in.x, axis, /*log=*/true);
-  return {saved.y};
-}
-
-LogSoftmax::In LogSoftmax::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
-  if (!needs.create_graph()) return {gradient_of(saved.y, dy.y, axis, /*log=*/true, input, needs)};
-  const Tensor log_p = cast(saved.y, wide_of(input)), g = cast(dy.y, wide_of(input));
-  return {g - exp(log_p) * sum(g, {axis}, /*keep_axes=*/true)};
-}
-
-}  // namespace ops
-
-Tensor softmax(const Tensor& x, int axis) {
-  require(is_floating(x.dtype()), "softmax", "expects a floating tensor, got {}", to_string(x));
-  return apply(ops::Softmax{normalized_axis(axis, x.rank(), "softmax"), x.dtype()}, {x}).y;
-}
-
-Tensor log_softmax(const Tensor& x, int axis) {
-  require(is_floating(x.dtype()), "log_softmax", "expects a floating tensor, got {}", to_string(x));
-  return apply(ops::LogSoftmax{normalized_axis(axis, x.rank(), "log_softmax"), x.dtype()}, {x}).y;
-}
+Tensor softmax(const Tensor& x, int axis) { return along<ops::Softmax>(x, axis); }
+Tensor log_softmax(const Tensor& x, int axis) { return along<ops::LogSoftmax>(x, axis); }
 
 }  // namespace tandem

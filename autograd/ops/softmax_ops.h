@@ -8,28 +8,17 @@ namespace tandem {
 
 namespace ops {
 
-struct Softmax {
+template <bool kLog>
+struct SoftmaxOp {
   int axis = 0;
   DType input = DType::f32;  // dtype of x and of its gradient
-  static constexpr OpInfo info{"softmax", CastRule::fp32, {.kind = OpKind::normalises, .family = "softmax"}};
-  using In = Operand;
-  using Saved = Result;
-  using Out = Result;
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& dy, const Needs&) const;
-};
-
-struct LogSoftmax {
-  int axis = 0;
-  DType input = DType::f32;
   static constexpr OpInfo info{
-      "log_softmax", CastRule::fp32, {.kind = OpKind::normalises, .family = "softmax"}};
-  using In = Operand;
-  using Saved = Result;
-  using Out = Result;
-  Out forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Out& dy, const Needs&) const;
+      kLog ? "log_softmax" : "softmax", CastRule::fp32, {.kind = OpKind::normalises, .family = "softmax"}};
+  Result forward(Context&, Result&, const Operand&) const;
+  Operand backward(const Result&, const Result& dy, const Needs&) const;
 };
+using Softmax = SoftmaxOp<false>;
+using LogSoftmax = SoftmaxOp<true>;
 
 }  // namespace ops
 
