@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "core/cuda/attention_mask.h"
-#include "core/cuda/capture.h"
 #include "core/cuda/launch.h"
 #include "core/cuda/numeric.h"
 #include "core/cuda/rows.h"
@@ -16,27 +15,13 @@ namespace tandem::cuda {
 
 namespace {
 
-// ---- Lengths
-
-constexpr int kLengths = 256;  // per launch
-struct LengthPack {
-  std::int32_t value[kLengths];
-};
-
-__global__ void __launch_bounds__(kLengths) store_lengths(LengthPack lengths, int count, std::int32_t* to) {
-  const int i = static_cast<int>(threadIdx.x);
-  if (i < count) to[i] = lengths.value[i];
-}
-
-// ---- Rows
-
 // Rows of scores [N,…,Tq,Tk]; in scores [Tk] or [N,Tk] each row is one query.
 struct ScoreRows {
   Index rows, per_sequence, queries, keys;
   int group;
 
   int threads() const { return std::max(kThreads, group); }
-  unsigned blocks() const { return static_cast<unsigned>(ceil_div(rows, threads() / group)); }
+  Index blocks() const { return ceil_div(rows, threads() / group); }
   __device__ __forceinline__ Index row() const {
     return Index{blockIdx.x} * (blockDim.x / group) + static_cast<int>(threadIdx.x) / group;
   }
@@ -111,35 +96,15 @@ void visit_elements(const Visitor& visit, const Tensor& x, const Tensors&... oth
 
 }  // namespace
 
-Tensor lengths_on_device(const CudaBackend& backend, const AttentionMask& mask) {
-  if (!mask.lengths.defined()) return {};
-  refuse_to_record_lengths(backend.stream(), "attention");
-  const Index rows = mask.lengths.numel();
-  const Tensor lengths = backend.workspace({rows}, DType::i32);
-  const std::int64_t* from = mask.lengths.data<std::int64_t>();
-  for (Index first = 0; first < rows; first += kLengths) {
-    const int count = static_cast<int>(std::min<Index>(kLengths, rows - first));
-    LengthPack pack{};
-    for (int i = 0; i < count; ++i) {
-      const std::int64_t length = from[first + i];
-      ensure(length <= std::numeric_limits<std::int32_t>::max(), "attention", "a length is {}", length);
-      pack.value[i] = static_cast<std::int32_t>(length);
-    }
-    launch("store_lengths", store_lengths, 1, kLengths, 0, backend.stream(), pack, count,
-           lengths.data<std::int32_t>() + first);
-  }
-  return lengths;
-}
-
 void CudaAttention::masked_softmax(const Tensor& x, const AttentionMask& mask, const Tensor& y) {
   if (x.numel() == 0) return;
   const ScoreRows s = rows_of(x);
-  const Tensor lengths = lengths_on_device(backend, mask);
+  const Tensor lengths = lengths_on_device(backend, mask.lengths, "attention");
   visit_elements(
       [&](const auto& elements) {
         using Elements = decltype(elements(x));
-        launch_early("masked_softmax", masked_softmax_kernel<Elements>, s.blocks(),
-                     static_cast<unsigned>(s.threads()), 0, backend.stream(), elements(x), elements(y), s,
+        launch_early("masked_softmax", masked_softmax_kernel<Elements>, s.blocks(), s.threads(),
+                     backend.stream(), elements(x), elements(y), s,
                      seen_keys_of(mask, lengths, s.queries, s.keys));
       },
       x, y);
@@ -149,13 +114,13 @@ void CudaAttention::masked_softmax_backward(const Tensor& y, const Tensor& dy, c
                                             const Tensor& dx) {
   if (y.numel() == 0) return;
   const ScoreRows s = rows_of(y);
-  const Tensor lengths = lengths_on_device(backend, mask);
+  const Tensor lengths = lengths_on_device(backend, mask.lengths, "attention");
   visit_elements(
       [&](const auto& elements) {
         using Elements = decltype(elements(y));
         launch_early("masked_softmax_backward", masked_softmax_backward_kernel<Elements>, s.blocks(),
-                     static_cast<unsigned>(s.threads()), 0, backend.stream(), elements(y), elements(dy),
-                     elements(dx), s, seen_keys_of(mask, lengths, s.queries, s.keys));
+                     s.threads(), backend.stream(), elements(y), elements(dy), elements(dx), s,
+                     seen_keys_of(mask, lengths, s.queries, s.keys));
       },
       y, dy, dx);
 }

@@ -216,11 +216,6 @@ __global__ void __launch_bounds__(kLanes) additive_value_backward(Backward<S> a,
 
 // ---- Launches
 
-template <class T>
-T* data_or_null(const Tensor& t) {
-  return t.defined() ? t.data<T>() : nullptr;
-}
-
 Sizes sizes_of(const AdditiveInputs& in, const AttentionMask& mask, const Tensor& lengths) {
   return {in.query.size(1), in.query.size(2), in.value.size(2),
           seen_keys_of(mask, lengths, in.query.size(0), in.key.size(0))};
@@ -237,7 +232,7 @@ dim3 grid_of(Index times, const Sizes& size, Index width) {
 
 void CudaAttention::additive_attention(const AdditiveForward& args) {
   if (args.weights.numel() == 0 && args.context.numel() == 0) return;
-  const Tensor lengths = lengths_on_device(backend, args.mask);
+  const Tensor lengths = lengths_on_device(backend, args.mask.lengths, "attention");
   const AdditiveInputs& in = args.in;
   const Sizes size = sizes_of(in, args.mask, lengths);
   visit_floating(in.query.dtype(), [&]<class S>(TypeTag<S>) {
@@ -245,18 +240,18 @@ void CudaAttention::additive_attention(const AdditiveForward& args) {
     const DType wide = dtype_of<C>();
     const Tensor u = backend.workspace({size.features}, wide), figures = backend.workspace({2}, wide);
     const Tensor scores = backend.workspace(args.weights.shape(), wide);
-    launch("additive_attention", direction_kernel<C>, 1, kThreads, 0, backend.stream(), in.v.data<C>(),
+    launch("additive_attention", direction_kernel<C>, 1, kThreads, backend.stream(), in.v.data<C>(),
            data_or_null<C>(in.g), u.data<C>(), figures.data<C>(), size.features);
     const Forward<S> a{
         in.query.data<S>(),    in.key.data<S>(), in.value.data<S>(),     u.data<C>(),
         data_or_null<C>(in.b), scores.data<C>(), args.context.data<S>(), args.weights.data<S>()};
-    launch("additive_attention", additive_kernel<S>, grid_of(size.seen.queries, size, 1), kThreads, 0,
+    launch("additive_attention", additive_kernel<S>, grid_of(size.seen.queries, size, 1), kThreads,
            backend.stream(), a, size);
   });
 }
 
 void CudaAttention::additive_attention_backward(const AdditiveBackward& args) {
-  const Tensor lengths = lengths_on_device(backend, args.mask);
+  const Tensor lengths = lengths_on_device(backend, args.mask.lengths, "attention");
   const AdditiveInputs& in = args.in;
   const Sizes size = sizes_of(in, args.mask, lengths);
   const Index rows = size.seen.queries * size.rows;
@@ -273,33 +268,33 @@ void CudaAttention::additive_attention_backward(const AdditiveBackward& args) {
     const DType wide = dtype_of<C>();
     const auto room = [&](const Shape& shape) { return backend.workspace(shape, wide); };
     const Tensor u = room({size.features}), figures = room({2}), dscores = room(args.weights.shape());
-    launch("additive_attention_backward", direction_kernel<C>, 1, kThreads, 0, backend.stream(),
-           in.v.data<C>(), data_or_null<C>(in.g), u.data<C>(), figures.data<C>(), size.features);
+    launch("additive_attention_backward", direction_kernel<C>, 1, kThreads, backend.stream(), in.v.data<C>(),
+           data_or_null<C>(in.g), u.data<C>(), figures.data<C>(), size.features);
     const Backward<S> a{
         in.query.data<S>(),    in.key.data<S>(),       in.value.data<S>(),        u.data<C>(),
         data_or_null<C>(in.b), args.weights.data<S>(), data_or_null<S>(dcontext), data_or_null<S>(dweights),
         dscores.data<C>()};
     if (wanted(2) && in.value.numel() > 0) {
       launch("additive_attention_backward", additive_value_backward<S>,
-             grid_of(size.seen.keys, size, size.channels), kLanes, 0, backend.stream(), a, size,
+             grid_of(size.seen.keys, size, size.channels), kLanes, backend.stream(), a, size,
              sink_of(args.gradients[2]));
     }
     const bool parameters = wanted(3) || wanted(4) || wanted(5);
     if (!wanted(0) && !wanted(1) && !parameters) return;
     if (rows > 0) {
       launch("additive_attention_backward", additive_scores_backward<S>, grid_of(size.seen.queries, size, 1),
-             kThreads, 0, backend.stream(), a, size);
+             kThreads, backend.stream(), a, size);
     }
     if (wanted(1) && in.key.numel() > 0) {
       launch("additive_attention_backward", additive_key_backward<S>,
-             grid_of(size.seen.keys, size, size.features), kLanes, 0, backend.stream(), a, size,
+             grid_of(size.seen.keys, size, size.features), kLanes, backend.stream(), a, size,
              sink_of(args.gradients[1]));
     }
     if (!wanted(0) && !parameters) return;
     const Tensor du_parts = room({rows, size.features}), db_parts = room({rows, size.features});
     if (rows > 0) {
       launch("additive_attention_backward", additive_query_backward<S>,
-             grid_of(size.seen.queries, size, size.features), kLanes, 0, backend.stream(), a, size,
+             grid_of(size.seen.queries, size, size.features), kLanes, backend.stream(), a, size,
              sink_of(args.gradients[0]), du_parts.data<C>(), db_parts.data<C>());
     }
     const auto summed = [&](const Tensor& parts, const GradOutput& to) {
@@ -313,7 +308,7 @@ void CudaAttention::additive_attention_backward(const AdditiveBackward& args) {
     if (!wanted(3) && !wanted(4)) return;
     const Tensor du = room({size.features});
     summed(du_parts, {du, false});
-    launch("additive_attention_backward", direction_backward_kernel<C>, 1, kThreads, 0, backend.stream(),
+    launch("additive_attention_backward", direction_backward_kernel<C>, 1, kThreads, backend.stream(),
            in.v.data<C>(), du.data<C>(), figures.data<C>(), sink_of(args.gradients[3]),
            sink_of(args.gradients[4]), size.features);
   });

@@ -4,6 +4,8 @@
 #include <cuda_runtime.h>
 
 #include "core/cuda/cuda_backend.h"
+#include "core/cuda/lengths.h"
+#include "core/cuda/numeric.h"
 #include "core/kernels/attention.h"
 #include "core/op_options.h"
 
@@ -20,7 +22,7 @@ struct CudaAttention final : GpuKernels<AttentionKernels> {
 };
 
 struct SeenKeys {
-  const std::int32_t* lengths;  // null: no mask
+  const Index* lengths;  // null: no mask
   bool causal;
   Index queries, keys;
 
@@ -32,12 +34,8 @@ struct SeenKeys {
   }
 };
 
-// Lengths in device memory, i32 [N]; undefined if the mask has none. They are passed as kernel arguments, so
-// nothing waits. Throws VendorError in a recording, which would keep the lengths of its batch.
-Tensor lengths_on_device(const CudaBackend& backend, const AttentionMask& mask);
-
 inline SeenKeys seen_keys_of(const AttentionMask& mask, const Tensor& lengths, Index queries, Index keys) {
-  return {lengths.defined() ? lengths.data<std::int32_t>() : nullptr, mask.causal, queries, keys};
+  return {data_or_null<Index>(lengths), mask.causal, queries, keys};
 }
 
 }  // namespace tandem::cuda

@@ -202,7 +202,7 @@ struct CudaBox final : GpuKernels<BoxKernels> {
     if (images == 0) return;
     const Tensor holder = backend.workspace({images, anchors}, DType::i32),
                  best = backend.workspace({images, objects}, DType::i64);
-    launch("match_boxes", match_boxes_kernel, static_cast<unsigned>(images), kThreads, 0, backend.stream(),
+    launch("match_boxes", match_boxes_kernel, images, kThreads, backend.stream(),
            Matching{.anchors = args.anchors.data<float>(),
                     .boxes = args.boxes.data<float>(),
                     .label = args.label.data<std::int32_t>(),
@@ -221,10 +221,9 @@ struct CudaBox final : GpuKernels<BoxKernels> {
     const Index images = args.label.size(0), anchors = args.label.size(1);
     if (images == 0) return;
     const Tensor positives = backend.workspace({images}, DType::i32);
-    launch("mine_negatives", count_positives_kernel, static_cast<unsigned>(images), kThreads, 0,
-           backend.stream(), args.label.data<std::int32_t>(), anchors, positives.data<std::int32_t>());
-    launch("mine_negatives", mine_negatives_kernel, static_cast<unsigned>(images), kThreads, 0,
-           backend.stream(),
+    launch("mine_negatives", count_positives_kernel, images, kThreads, backend.stream(),
+           args.label.data<std::int32_t>(), anchors, positives.data<std::int32_t>());
+    launch("mine_negatives", mine_negatives_kernel, images, kThreads, backend.stream(),
            Mining{.loss = args.loss.data<float>(),
                   .label = args.label.data<std::int32_t>(),
                   .positives = positives.data<std::int32_t>(),

@@ -127,7 +127,7 @@ bool run_rows(const PointwiseCall& call, const Space& space, const Start& start)
   const std::optional<RowOperands<T>> rows = row_operands<T>(call, space, start);
   if (!rows) return false;
   const Index packs = space.count / Pack<T>::kSize;
-  launch_early("pointwise", kernel, blocks_for(packs), kThreads, 0, call.stream,
+  launch_early("pointwise", kernel, blocks_for(packs), kThreads, call.stream,
                constants_of<ComputeType<T>>(call.scalars), *rows, y, static_cast<std::uint32_t>(packs),
                Divider<std::uint32_t>(space.extent[0] / Pack<T>::kSize), call.accumulate);
   return true;
@@ -216,7 +216,7 @@ void run_general(const PointwiseCall& call, const Space& space, const Start& sta
     operands.at[k] = address_in(call.inputs[k], start.operand[k]);
     operands.dtype[k] = call.inputs[k].dtype();
   }
-  launch_early("pointwise", kernel, blocks_for(space.count), kThreads, 0, call.stream,
+  launch_early("pointwise", kernel, blocks_for(space.count), kThreads, call.stream,
                constants_of<C>(call.scalars), operands, axes_of(space), address_in(call.y, start.result),
                call.y.dtype(), call.accumulate);
 }

@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "core/cuda/launch.h"
-#include "core/error.h"
 
 namespace tandem::cuda {
 
@@ -18,14 +17,6 @@ inline bool is_captured(cudaStream_t stream) {
 
 inline constexpr std::string_view kWithoutRecording =
     "cuda_graph=auto or cuda_graph=off runs such steps without a graph";
-
-// Throws VendorError in a recording, which would keep the row lengths of its batch as kernel arguments.
-inline void refuse_to_record_lengths(cudaStream_t stream, std::string_view op) {
-  if (is_captured(stream))
-    throw VendorError(
-        op, fmt::format("row lengths are in host memory, which a replayed CUDA graph does not read; {}",
-                        kWithoutRecording));
-}
 
 // Permits calls that stream capture forbids (of any thread), during its lifetime: a library's own allocations
 // and code loading, on which no captured work depends.

@@ -70,7 +70,7 @@ bool try_add_bias(const Tensor& x, const Tensor& bias, const Tensor& y, cudaStre
   if (x.dtype() != dtype_of<From>() || y.dtype() != dtype_of<To>() || channels % N != 0 ||
       !is_aligned(x.raw(), N * sizeof(From)) || !is_aligned(y.raw(), N * sizeof(To)))
     return false;
-  launch("add_bias", add_bias_packed<From, To, N>, blocks_for(packs), kThreads, 0, stream, x.data<From>(),
+  launch("add_bias", add_bias_packed<From, To, N>, blocks_for(packs), kThreads, stream, x.data<From>(),
          bias.data<float>(), y.data<To>(), packs, static_cast<unsigned>(channels / N));
   return true;
 }
@@ -86,7 +86,7 @@ void add_bias(const Tensor& x, const Tensor& bias, const Tensor& y, cudaStream_t
   if (try_add_bias<float, float, 4>(x, bias, y, stream) || try_both(f32, f16) || try_both(f32, bf16) ||
       try_both(f16, f16) || try_both(bf16, bf16))
     return;
-  launch("add_bias", add_bias_any, blocks_for(y.numel()), kThreads, 0, stream, x.raw(), x.dtype(),
+  launch("add_bias", add_bias_any, blocks_for(y.numel()), kThreads, stream, x.raw(), x.dtype(),
          bias.data<float>(), y.raw(), y.dtype(), y.numel(), bias.numel());
 }
 
@@ -297,7 +297,7 @@ template <int kWidth = kChannelsAtOnce>
 Tensor with_zero_channels(CudaBackend& backend, const Tensor& tensor) {
   const Index channels = tensor.size(3), pixels = tensor.numel() / channels;
   const Tensor wide = backend.workspace(tensor.shape().with(3, kWidth), tensor.dtype());
-  launch("spread_channels", spread_channels_kernel<kWidth>, blocks_for(pixels), kThreads, 0, backend.stream(),
+  launch("spread_channels", spread_channels_kernel<kWidth>, blocks_for(pixels), kThreads, backend.stream(),
          static_cast<const std::uint16_t*>(tensor.raw()), pixels, static_cast<int>(channels),
          static_cast<Pack<std::uint16_t, kWidth>*>(wide.raw()));
   return wide;
@@ -437,9 +437,9 @@ struct CudaConv final : GpuKernels<ConvKernels> {
         constexpr DType wide = dtype_of<C>();
         const Tensor image = operand(backend, x, wide), weights = operand(backend, filter, wide);
         const Tensor offset = operand(backend, bias, wide);
-        launch("conv2d", forward_kernel<C>, blocks_for(y.numel()), kThreads, 0, backend.stream(),
-               extents_of(p), image.data<C>(), weights.data<C>(),
-               offset.defined() ? offset.data<C>() : nullptr, Target{y.raw(), y.dtype(), false}, y.numel());
+        launch("conv2d", forward_kernel<C>, blocks_for(y.numel()), kThreads, backend.stream(), extents_of(p),
+               image.data<C>(), weights.data<C>(), data_or_null<C>(offset), Target{y.raw(), y.dtype(), false},
+               y.numel());
       });
       return;
     }
@@ -515,7 +515,7 @@ struct CudaConv final : GpuKernels<ConvKernels> {
     with_wide_type(type, [&]<class C>(TypeTag<C>) {
       const Tensor gradient = operand(backend, dy, dtype_of<C>()),
                    weights = operand(backend, filter, dtype_of<C>());
-      launch("conv2d_input_gradient", input_gradient_kernel<C>, blocks_for(dx.numel()), kThreads, 0,
+      launch("conv2d_input_gradient", input_gradient_kernel<C>, blocks_for(dx.numel()), kThreads,
              backend.stream(), extents_of(p), gradient.data<C>(), weights.data<C>(),
              Target{dx.raw(), dx.dtype(), accumulate}, dx.numel());
     });
@@ -542,7 +542,7 @@ struct CudaConv final : GpuKernels<ConvKernels> {
       return run_gradient(backend, Pass::filter_gradient, p, type, x, dy, dfilter, accumulate);
     with_wide_type(type, [&]<class C>(TypeTag<C>) {
       const Tensor image = operand(backend, x, dtype_of<C>()), gradient = operand(backend, dy, dtype_of<C>());
-      launch("conv2d_filter_gradient", filter_gradient_kernel<C>, blocks_for(dfilter.numel(), 1), kThreads, 0,
+      launch("conv2d_filter_gradient", filter_gradient_kernel<C>, blocks_for(dfilter.numel(), 1), kThreads,
              backend.stream(), extents_of(p), image.data<C>(), gradient.data<C>(),
              Target{dfilter.raw(), dfilter.dtype(), accumulate}, dfilter.numel());
     });

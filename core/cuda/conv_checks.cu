@@ -51,7 +51,7 @@ std::optional<bool> same_sums(CudaBackend& backend, const Tensor& in_place, cons
   backend.fill(findings, 0.0);
   const auto compare = [&]<class T, class Bits>(TypeTag<T>, TypeTag<Bits>) {
     const auto bits = [](const Tensor& tensor) { return static_cast<const Bits*>(tensor.raw()); };
-    launch("compare_sums", compare_sums_kernel<T, Bits>, blocks_for(addend.numel()), kThreads, 0,
+    launch("compare_sums", compare_sums_kernel<T, Bits>, blocks_for(addend.numel()), kThreads,
            backend.stream(), bits(in_place), bits(apart), bits(addend), addend.numel(),
            static_cast<unsigned*>(findings.raw()));
   };

@@ -132,13 +132,13 @@ void scan(const CudaBackend& backend, const Tensor& x, ScanShape shape, const Te
   const auto start = [&](const W* carry, W* totals) {
     const Index tasks = shape.outer * shape.chunks * shape.inner;
     const Index grid = std::min(rows ? tasks : ceil_div(tasks, kThreads), kMostBlocks);
-    launch("cumsum", rows ? scan_rows_kernel<T> : scan_columns_kernel<T>, static_cast<unsigned>(grid),
-           kThreads, 0, backend.stream(), any_of<T>(x), any_of<T>(y), shape, carry, totals);
+    launch("cumsum", rows ? scan_rows_kernel<T> : scan_columns_kernel<T>, grid, kThreads, backend.stream(),
+           any_of<T>(x), any_of<T>(y), shape, carry, totals);
   };
   if (shape.chunks == 1) return start(nullptr, nullptr);
   const Tensor memory = backend.workspace(Shape{shape.outer * shape.chunks * shape.inner}, dtype_of<W>());
   start(nullptr, memory.data<W>());
-  launch("cumsum", scan_totals_kernel<W>, blocks_for(shape.outer * shape.inner, kWarp), kWarp, 0,
+  launch("cumsum", scan_totals_kernel<W>, blocks_for(shape.outer * shape.inner, kWarp), kWarp,
          backend.stream(), memory.data<W>(), shape.outer, shape.chunks, shape.inner);
   start(memory.data<W>(), nullptr);
 }

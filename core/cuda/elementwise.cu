@@ -70,7 +70,7 @@ void run_uniform(const PointwiseCall& call) {
   for (std::size_t k = 0; k < call.inputs.size(); ++k) operands.at[k] = call.inputs[k].data<T>();
   const Index count = call.y.numel();
   const unsigned blocks = blocks_for(count, Index{kThreads} * Pack<T>::kSize);
-  launch_early("pointwise", uniform_kernel_of<T>(call.formula, formulas::Formulas{}), blocks, kThreads, 0,
+  launch_early("pointwise", uniform_kernel_of<T>(call.formula, formulas::Formulas{}), blocks, kThreads,
                call.stream, constants_of<ComputeType<T>>(call.scalars), operands, call.y.data<T>(), count,
                call.accumulate);
 }
@@ -135,7 +135,7 @@ void CudaBackend::fill(const Tensor& y, double value) {
   if (value == 0.0 && !std::signbit(value))
     return check(cudaMemsetAsync(y.raw(), 0, y.bytes(), stream_), "cudaMemsetAsync");
   visit_dtype(y.dtype(), [&]<class T>(TypeTag<T>) {
-    launch_early("fill", fill_from_double<T>, blocks_for(y.numel()), kThreads, 0, stream_, y.data<T>(),
+    launch_early("fill", fill_from_double<T>, blocks_for(y.numel()), kThreads, stream_, y.data<T>(),
                  y.numel(), value);
   });
 }
@@ -172,8 +172,8 @@ void CudaBackend::cast(const Tensor& x, const Tensor& y, bool accumulate) {
       const bool wide =
           is_aligned(x.raw(), sizeof(Pack<From, kWidth>)) && is_aligned(y.raw(), sizeof(Pack<To, kWidth>));
       const Index packs = wide ? count / kWidth : 0;
-      launch_early("cast", cast_kernel<From, To>, blocks_for(packs != 0 ? packs : count), kThreads, 0,
-                   stream_, x.data<From>(), y.data<To>(), packs, count, accumulate);
+      launch_early("cast", cast_kernel<From, To>, blocks_for(packs != 0 ? packs : count), kThreads, stream_,
+                   x.data<From>(), y.data<To>(), packs, count, accumulate);
     });
   });
 }

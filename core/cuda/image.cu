@@ -125,10 +125,10 @@ void render(const Input& in, const Geometry& g, T* y, Index count, cudaStream_t 
       static_cast<unsigned>(ceil_div(blocks_for(ceil_div(count, kWidth)), multiple) * multiple);
   // The sum of an index and the grid's width must fit as well.
   if (count + blocks * kBlockElements < Index{1} << 32) {
-    launch("render_images", render_kernel<T, kWidth, std::uint32_t>, blocks, kThreads, 0, stream, in, g, y,
+    launch("render_images", render_kernel<T, kWidth, std::uint32_t>, blocks, kThreads, stream, in, g, y,
            count);
   } else {
-    launch("render_images", render_kernel<T, kWidth, std::uint64_t>, blocks, kThreads, 0, stream, in, g, y,
+    launch("render_images", render_kernel<T, kWidth, std::uint64_t>, blocks, kThreads, stream, in, g, y,
            count);
   }
 }

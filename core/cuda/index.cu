@@ -234,7 +234,7 @@ void run_select(const Tensor& x, const Indices& indices, const Slices& s, const 
   const Index units = s.inner / width, count = s.outer * s.picked * units;
   visit_positions(count, [&]<class Int>(Int) {
     launch_early("index_select", select_kernel<X, Y, Int>, blocks_for(count, Index{kThreads} * kBatch),
-                 kThreads, 0, stream, static_cast<const X*>(x.raw()), indices, static_cast<Int>(count),
+                 kThreads, stream, static_cast<const X*>(x.raw()), indices, static_cast<Int>(count),
                  Divider<Int>(s.picked), Divider<Int>(units), static_cast<Y*>(y.raw()));
   });
 }
@@ -375,7 +375,7 @@ void run_sums(const Sums& call, const Units& units) {
   const Index row_units = s.inner / Units::kWidth, count = s.outer * s.picked * row_units;
   const auto run = [&]<class Word>(TypeTag<Word>) {
     visit_positions(count, [&]<class Int>(Int) {
-      launch_early("index_add", add_segments_kernel<Units, Word, Int>, blocks_for(count), kThreads, 0,
+      launch_early("index_add", add_segments_kernel<Units, Word, Int>, blocks_for(count), kThreads,
                    call.backend.stream(), units, static_cast<const Word*>(call.pairs.keys.raw()),
                    static_cast<const Word*>(call.pairs.values.raw()), static_cast<Int>(s.outer),
                    static_cast<Int>(s.picked), static_cast<Int>(row_units), s.extent);
@@ -470,7 +470,7 @@ void CudaIndex::gather(const Tensor& x, const Tensor& index, int axis, const Ten
   if (x.dtype() == y.dtype()) {
     const auto run = [&]<class T>(TypeTag<T>) {
       visit_positions(count, [&]<class Int>(Int) {
-        launch_early("gather", gather_kernel<T, Int>, blocks_for(count), kThreads, 0, backend.stream(),
+        launch_early("gather", gather_kernel<T, Int>, blocks_for(count), kThreads, backend.stream(),
                      static_cast<const T*>(x.raw()), indices, lines, static_cast<T*>(y.raw()),
                      static_cast<Int>(count));
       });
@@ -487,7 +487,7 @@ void CudaIndex::gather(const Tensor& x, const Tensor& index, int axis, const Ten
     }
   }
   const auto any = [&]<class C>(TypeTag<C>) {
-    launch_early("gather", gather_any_kernel<C>, blocks_for(count), kThreads, 0, backend.stream(), x.raw(),
+    launch_early("gather", gather_any_kernel<C>, blocks_for(count), kThreads, backend.stream(), x.raw(),
                  x.dtype(), indices, lines, y.raw(), y.dtype(), count);
   };
   if (!is_floating(x.dtype())) fail_not_floating(x.dtype());
@@ -508,7 +508,7 @@ void CudaIndex::scatter_add(const Tensor& src, const Tensor& index, int axis, co
   constexpr Index kShort = 16, kMany = Index{1} << 15;
   if (count == 1 || (!is_16bit(y.dtype()) && (count <= kShort || lines >= kMany))) {
     const auto run = [&]<class C>(TypeTag<C>) {
-      launch_early("scatter_add", scatter_lines_kernel<C>, blocks_for(lines), kThreads, 0, backend.stream(),
+      launch_early("scatter_add", scatter_lines_kernel<C>, blocks_for(lines), kThreads, backend.stream(),
                    src.raw(), src.dtype(), indices, lines_of(shape, y.shape(), axis, false), lines / inner,
                    count, inner, y.raw(), y.dtype());
     };
@@ -518,7 +518,7 @@ void CudaIndex::scatter_add(const Tensor& src, const Tensor& index, int axis, co
   Slices flat({y.numel()}, 0, elements);
   const Lines all = lines_of(shape, y.shape(), axis, true);
   add_sorted(backend, src, y, flat, [&]<class Word>(Word* targets, Word* positions) {
-    launch_early("scatter_add", element_targets_kernel<Word>, blocks_for(elements), kThreads, 0,
+    launch_early("scatter_add", element_targets_kernel<Word>, blocks_for(elements), kThreads,
                  backend.stream(), indices, all, elements, static_cast<Word>(y.numel()), targets, positions);
   });
 }
@@ -536,7 +536,7 @@ void CudaIndex::index_select(const Tensor& x, const Tensor& index, int axis, con
   if (!is_floating(x.dtype())) fail_not_floating(x.dtype());
   if (!is_floating(y.dtype())) fail_not_floating(y.dtype());
   const auto any = [&]<class C>(TypeTag<C>) {
-    launch_early(op, select_any_kernel<C>, blocks_for(y.numel()), kThreads, 0, backend.stream(), x.raw(),
+    launch_early(op, select_any_kernel<C>, blocks_for(y.numel()), kThreads, backend.stream(), x.raw(),
                  x.dtype(), indices, s, y.raw(), y.dtype());
   };
   x.dtype() == DType::f64 ? any(TypeTag<double>{}) : any(TypeTag<float>{});
@@ -550,7 +550,7 @@ void CudaIndex::index_add(const Tensor& src, const Tensor& index, int axis, cons
   const Slices s(y.shape(), axis, count);
   const Indices indices = indices_of("index_add", index, s.extent, backend.fault());
   add_sorted(backend, src, y, s, [&]<class Word>(Word* targets, Word* positions) {
-    launch_early("index_add", slice_targets_kernel<Word>, blocks_for(count), kThreads, 0, backend.stream(),
+    launch_early("index_add", slice_targets_kernel<Word>, blocks_for(count), kThreads, backend.stream(),
                  indices, count, skip.value_or(-1), targets, positions);
   });
 }
@@ -558,7 +558,7 @@ void CudaIndex::index_add(const Tensor& src, const Tensor& index, int axis, cons
 void CudaIndex::mark_rows(const Tensor& index, const Tensor& marks, std::optional<Index> skip) {
   const Index count = index.numel();
   if (count == 0) return;
-  launch_early("mark_rows", mark_rows_kernel, blocks_for(count), kThreads, 0, backend.stream(),
+  launch_early("mark_rows", mark_rows_kernel, blocks_for(count), kThreads, backend.stream(),
                indices_of("mark_rows", index, marks.numel(), backend.fault()), count, skip.value_or(-1),
                marks.data<std::uint8_t>());
 }
@@ -567,7 +567,7 @@ void CudaIndex::clear_rows(const Tensor& x, const Tensor& marks) {
   ensure(x.rank() == 2 && x.size(0) == marks.numel(), "clear_rows", "marks {} do not match the rows of {}",
          to_string(marks), to_string(x));
   if (x.numel() == 0) return;
-  launch_early("clear_rows", clear_rows_kernel, blocks_for(x.size(0), 1), kThreads, 0, backend.stream(),
+  launch_early("clear_rows", clear_rows_kernel, blocks_for(x.size(0), 1), kThreads, backend.stream(),
                x.data<float>(), marks.data<std::uint8_t>(), x.size(0), x.size(1));
 }
 
@@ -576,7 +576,7 @@ void CudaIndex::one_hot(const Tensor& index, const Tensor& y) {
   const Index count = index.numel();
   if (count == 0 || y.rank() == 0) return;
   const Index classes = y.shape()[y.rank() - 1];
-  launch_early("one_hot", one_hot_kernel, blocks_for(count), kThreads, 0, backend.stream(),
+  launch_early("one_hot", one_hot_kernel, blocks_for(count), kThreads, backend.stream(),
                indices_of("one_hot", index, classes, backend.fault()), count, y.raw(), y.dtype());
 }
 

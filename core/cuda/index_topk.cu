@@ -298,16 +298,16 @@ void sort_all(const CudaBackend& backend, const Source& source, const Target& ta
   const DType dtype = sizeof(Word) == 4 ? DType::i32 : DType::i64;
   const auto words = [](const Tensor& tensor) { return static_cast<Word*>(tensor.raw()); };
   SortedPairs pairs{backend.workspace({count}, dtype), backend.workspace({count}, dtype)};
-  launch("topk", make_pairs_kernel<Key, Word>, blocks_for(count), kThreads, 0, backend.stream(), source,
+  launch("topk", make_pairs_kernel<Key, Word>, blocks_for(count), kThreads, backend.stream(), source,
          words(pairs.keys), words(pairs.values));
   pairs = sort_pairs(backend, pairs.keys, pairs.values, 8 * static_cast<int>(sizeof(Key)));
   if (source.lines > 1) {
-    launch("topk", lines_of_pairs_kernel<Word>, blocks_for(count), kThreads, 0, backend.stream(), source,
+    launch("topk", lines_of_pairs_kernel<Word>, blocks_for(count), kThreads, backend.stream(), source,
            words(pairs.values), words(pairs.keys));
     const int bits = std::bit_width(static_cast<std::uint64_t>(source.lines - 1));
     pairs = sort_pairs(backend, pairs.keys, pairs.values, bits);
   }
-  launch("topk", put_pairs_kernel<Word>, blocks_for(source.lines * target.k), kThreads, 0, backend.stream(),
+  launch("topk", put_pairs_kernel<Word>, blocks_for(source.lines * target.k), kThreads, backend.stream(),
          source, target, words(pairs.values));
 }
 
@@ -327,15 +327,15 @@ void run(const CudaBackend& backend, const Source& source, const Target& target)
     const int size = std::max(2, static_cast<int>(std::bit_ceil(static_cast<unsigned>(source.extent))));
     const int group = size <= kMostByWarp ? kWarp : std::min(size / 2, 512);
     const int threads = group == kWarp ? 4 * kWarp : group, groups = threads / group;
-    return launch("topk", sort_lines_kernel<Key>, blocks_for(source.lines, groups), threads,
-                  sizeof(E) * static_cast<std::size_t>(groups * size), backend.stream(), source, target, size,
-                  group);
+    return launch("topk", sort_lines_kernel<Key>, blocks_for(source.lines, groups),
+                  Block(threads, sizeof(E) * static_cast<std::size_t>(groups * size)), backend.stream(),
+                  source, target, size, group);
   }
   constexpr Index kMostIndexed = (Index{1} << 32) - 2;
   if (target.k <= kMostSelected && source.extent <= kMostIndexed &&
       selection_pays(source.lines, source.extent)) {
-    return launch("topk", select_lines_kernel<Key>, blocks_for(source.lines, 1), kSelectThreads,
-                  sizeof(E) * kEntries, backend.stream(), source, target);
+    return launch("topk", select_lines_kernel<Key>, blocks_for(source.lines, 1),
+                  Block(kSelectThreads, sizeof(E) * kEntries), backend.stream(), source, target);
   }
   if constexpr (sizeof(Key) == 4) {
     if (source.lines * source.extent < Index{1} << 31)

@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
 #include <string_view>
 #include <utility>
@@ -31,25 +32,41 @@ inline unsigned blocks_for(Index count, Index per_block = kThreads) {
 // 0.
 bool starts_early();
 
+// Extent of a grid.
+struct Extent : dim3 {
+  Extent(dim3 extent) : dim3(extent) {}
+  template <std::integral T>
+  Extent(T count) : dim3(static_cast<unsigned>(count)) {}
+};
+
+// Threads of a block, and the bytes of its dynamic shared memory.
+struct Block : Extent {
+  using Extent::Extent;
+  template <std::integral T>
+  Block(T threads, std::size_t bytes) : Extent(threads), shared_bytes(bytes) {}
+
+  std::size_t shared_bytes = 0;
+};
+
 // Launches on a stream; arguments are converted to the kernel's parameter types. `name` appears in errors.
 template <class... Parameters, class... Arguments>
-void launch(std::string_view name, void (*kernel)(Parameters...), dim3 grid, dim3 block,
-            std::size_t shared_bytes, cudaStream_t stream, Arguments&&... arguments) {
+void launch(std::string_view name, void (*kernel)(Parameters...), Extent grid, Block block,
+            cudaStream_t stream, Arguments&&... arguments) {
   static_assert(sizeof...(Parameters) == sizeof...(Arguments));
-  const cudaLaunchConfig_t config{grid, block, shared_bytes, stream, nullptr, 0};
+  const cudaLaunchConfig_t config{grid, block, block.shared_bytes, stream, nullptr, 0};
   check(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...), name);
 }
 
 // Like `launch`, for kernels whose threads call `await_earlier_work` first. They may start while the previous
 // kernel of the stream still runs (programmatic dependent launch), which hides the launch latency.
 template <class... Parameters, class... Arguments>
-void launch_early(std::string_view name, void (*kernel)(Parameters...), dim3 grid, dim3 block,
-                  std::size_t shared_bytes, cudaStream_t stream, Arguments&&... arguments) {
+void launch_early(std::string_view name, void (*kernel)(Parameters...), Extent grid, Block block,
+                  cudaStream_t stream, Arguments&&... arguments) {
   static_assert(sizeof...(Parameters) == sizeof...(Arguments));
   cudaLaunchAttribute early{};
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   early.val.programmaticStreamSerializationAllowed = 1;
-  const cudaLaunchConfig_t config{grid, block, shared_bytes, stream, &early, starts_early() ? 1u : 0u};
+  const cudaLaunchConfig_t config{grid, block, block.shared_bytes, stream, &early, starts_early() ? 1u : 0u};
   check(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...), name);
 }
 

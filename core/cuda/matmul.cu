@@ -61,7 +61,7 @@ void finish(const From* product, const Tensor& bias, const Tensor& c, bool accum
                       is_aligned(c.raw(), kWidth * sizeof(To));
     const Index packs = wide ? c.numel() / kWidth : c.numel();
     launch_early("matmul", wide ? finish_kernel<From, To, kWidth> : finish_kernel<From, To, 1>,
-                 blocks_for(packs), kThreads, 0, stream, product, slot_of(bias), c.data<To>(), packs,
+                 blocks_for(packs), kThreads, stream, product, slot_of(bias), c.data<To>(), packs,
                  wide ? n / kWidth : n, accumulate);
   });
 }

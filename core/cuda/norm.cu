@@ -174,7 +174,7 @@ unsigned finish_threads(Index slices) {
   while (lanes < kFinishLanes && lanes * 4 < slices) lanes *= 2;
   return static_cast<unsigned>(kFinishChannels * lanes);
 }
-unsigned finish_blocks(Index channels) { return static_cast<unsigned>(ceil_div(channels, kFinishChannels)); }
+Index finish_blocks(Index channels) { return ceil_div(channels, kFinishChannels); }
 
 void apply(const BatchNormForward& a, Index rows, ColumnTypes types, void* coefficients,
            cudaStream_t stream) {
@@ -196,9 +196,9 @@ void CudaNorm::batch_norm_train(const BatchNormForward& args) {
   const Tensor coefficients = backend.workspace(Shape{3, channels}, types.compute);
   if (args.sums.defined()) {
     visit_compute(types.compute, [&]<class T>(TypeTag<T>) {
-      launch_early("batch_norm_train", sums_statistics_kernel<T>,
-                   static_cast<unsigned>(ceil_div(channels, 64)), 64, 0, backend.stream(),
-                   forward_slots(args), rows, channels, args.sums.data<float>(), coefficients.data<T>());
+      launch_early("batch_norm_train", sums_statistics_kernel<T>, ceil_div(channels, 64), 64,
+                   backend.stream(), forward_slots(args), rows, channels, args.sums.data<float>(),
+                   coefficients.data<T>());
     });
     return apply(args, rows, types, coefficients.raw(), backend.stream());
   }
@@ -207,8 +207,8 @@ void CudaNorm::batch_norm_train(const BatchNormForward& args) {
   gather_statistics(args.x, plan, types, partial.raw(), backend.stream());
   visit_compute(types.compute, [&]<class T>(TypeTag<T>) {
     launch_early("batch_norm_train", finish_statistics_kernel<T>, finish_blocks(channels),
-                 finish_threads(plan.slices), 0, backend.stream(), forward_slots(args), plan,
-                 partial.data<T>(), coefficients.data<T>());
+                 finish_threads(plan.slices), backend.stream(), forward_slots(args), plan, partial.data<T>(),
+                 coefficients.data<T>());
   });
   apply(args, rows, types, coefficients.raw(), backend.stream());
 }
@@ -219,9 +219,8 @@ void CudaNorm::batch_norm_infer(const BatchNormForward& args) {
   const ColumnTypes types = column_types({&args.x, &args.residual, &args.y}, channels);
   const Tensor coefficients = backend.workspace(Shape{3, channels}, types.compute);
   visit_compute(types.compute, [&]<class T>(TypeTag<T>) {
-    launch_early("batch_norm_infer", running_coefficients_kernel<T>,
-                 static_cast<unsigned>(ceil_div(channels, 64)), 64, 0, backend.stream(), forward_slots(args),
-                 channels, coefficients.data<T>());
+    launch_early("batch_norm_infer", running_coefficients_kernel<T>, ceil_div(channels, 64), 64,
+                 backend.stream(), forward_slots(args), channels, coefficients.data<T>());
   });
   apply(args, rows, types, coefficients.raw(), backend.stream());
 }
@@ -264,7 +263,7 @@ void CudaNorm::batch_norm_backward(const BatchNormBackward& args) {
                               args.accumulate_dbeta};
     visit_compute(types.compute, [&]<class T>(TypeTag<T>) {
       launch_early("batch_norm_backward", finish_gradients_kernel<T>, finish_blocks(channels),
-                   finish_threads(plan.slices), 0, backend.stream(), slots, plan, partial.data<T>(),
+                   finish_threads(plan.slices), backend.stream(), slots, plan, partial.data<T>(),
                    coefficients.data<T>());
     });
   }

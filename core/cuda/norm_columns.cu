@@ -548,11 +548,6 @@ void visit_packed(DType dtype, Visit&& visit) {
   });
 }
 
-template <class S>
-S* pointer(const Tensor& t) {
-  return t.defined() ? t.data<S>() : nullptr;
-}
-
 }  // namespace
 
 ColumnTypes column_types(std::initializer_list<const Tensor*> tensors, Index channels) {
@@ -580,8 +575,8 @@ ColumnPlan gradient_plan(Index samples, Index rows, Index channels, ColumnTypes 
 void gather_statistics(const Tensor& x, const ColumnPlan& plan, ColumnTypes types, void* partial,
                        cudaStream_t stream) {
   const auto run = [&]<class A>(TypeTag<A>) {
-    launch_early("norm: statistics", statistics_kernel<A>, grid_of(plan), kThreads, 0, stream, slot_of(x),
-                 plan, static_cast<typename A::T*>(partial));
+    launch_early("norm: statistics", statistics_kernel<A>, grid_of(plan), kThreads, stream, slot_of(x), plan,
+                 static_cast<typename A::T*>(partial));
   };
   if (types.packed) return visit_packed(x.dtype(), [&]<class S>(TypeTag<S>) { run(TypeTag<Eight<S>>{}); });
   visit_compute(types.compute, [&]<class T>(TypeTag<T>) { run(TypeTag<One<T>>{}); });
@@ -591,8 +586,8 @@ void gather_gradients(const ColumnBackward& args, const ColumnPlan& plan, Column
                       cudaStream_t stream) {
   const auto run = [&]<class A>(TypeTag<A>) {
     using T = typename A::T;
-    launch_early("norm: gradient sums", gradients_kernel<A>, grid_of(plan), kThreads, 0, stream,
-                 slot_of(args.x), slot_of(args.dy), args.mask, static_cast<const T*>(args.centre), plan,
+    launch_early("norm: gradient sums", gradients_kernel<A>, grid_of(plan), kThreads, stream, slot_of(args.x),
+                 slot_of(args.dy), args.mask, static_cast<const T*>(args.centre), plan,
                  static_cast<T*>(partial));
   };
   if (types.packed)
@@ -607,14 +602,14 @@ void write_forward(const ColumnForward& args, Index samples, Index rows, ColumnT
     return visit_packed(args.x.dtype(), [&]<class S>(TypeTag<S>) {
       const ColumnPlan plan = writing_plan(plan_columns(samples, rows, channels, true, kForwardRows<S>));
       const auto kernel = args.residual.defined() ? forward_kernel<S, true> : forward_kernel<S, false>;
-      launch_early("norm: forward", kernel, grid_of(plan), kThreads, 0, stream, args.x.data<S>(),
-                   pointer<S>(args.residual), args.y.data<S>(), args.mask,
+      launch_early("norm: forward", kernel, grid_of(plan), kThreads, stream, args.x.data<S>(),
+                   data_or_null<S>(args.residual), args.y.data<S>(), args.mask,
                    static_cast<const float*>(args.coefficients), plan, args.relu,
                    args.y.bytes() > kLargeBytes);
     });
   }
   visit_compute(types.compute, [&]<class T>(TypeTag<T>) {
-    launch_early("norm: forward", forward_any_kernel<T>, blocks_for(count, Index{kThreads} * 8), kThreads, 0,
+    launch_early("norm: forward", forward_any_kernel<T>, blocks_for(count, Index{kThreads} * 8), kThreads,
                  stream, slot_of(args.x), slot_of(args.residual), slot_of(args.y), args.mask,
                  static_cast<const T*>(args.coefficients), count, per_sample, channels, args.relu);
   });
@@ -627,17 +622,17 @@ void write_backward(const ColumnBackward& args, Index samples, Index rows, Colum
   if (types.packed) {
     return visit_packed(args.x.dtype(), [&]<class S>(TypeTag<S>) {
       const ColumnPlan plan = writing_plan(plan_columns(samples, rows, channels, true, kBackwardRows<S>));
-      launch_early("norm: backward", backward_kernel<S>, grid_of(plan), kThreads, 0, stream, pointer<S>(x),
-                   args.dy.data<S>(), pointer<S>(args.dx), pointer<S>(args.dresidual), args.mask,
+      launch_early("norm: backward", backward_kernel<S>, grid_of(plan), kThreads, stream, data_or_null<S>(x),
+                   args.dy.data<S>(), data_or_null<S>(args.dx), data_or_null<S>(args.dresidual), args.mask,
                    static_cast<const float*>(args.centre), static_cast<const float*>(args.coefficients), plan,
                    args.accumulate_dx, args.accumulate_dresidual, args.x.bytes() > kLargeBytes);
     });
   }
   visit_compute(types.compute, [&]<class T>(TypeTag<T>) {
     launch_early("norm: backward", backward_any_kernel<T>, blocks_for(count, Index{kThreads} * 8), kThreads,
-                 0, stream, slot_of(x), slot_of(args.dy), slot_of(args.dx), slot_of(args.dresidual),
-                 args.mask, static_cast<const T*>(args.centre), static_cast<const T*>(args.coefficients),
-                 count, per_sample, channels, args.accumulate_dx, args.accumulate_dresidual);
+                 stream, slot_of(x), slot_of(args.dy), slot_of(args.dx), slot_of(args.dresidual), args.mask,
+                 static_cast<const T*>(args.centre), static_cast<const T*>(args.coefficients), count,
+                 per_sample, channels, args.accumulate_dx, args.accumulate_dresidual);
   });
 }
 

@@ -127,9 +127,9 @@ void CudaNorm::group_norm(const Tensor& x, const Tensor& gamma, const Tensor& be
   const Tensor coefficients = backend.workspace(Shape{g.samples, 3, g.channels}, types.compute);
   gather_statistics(x, plan, types, partial.raw(), backend.stream());
   visit_compute(types.compute, [&]<class T>(TypeTag<T>) {
-    launch_early("group_norm", finish_group_statistics_kernel<T>, static_cast<unsigned>(g.samples * groups),
-                 kGroupThreads, 0, backend.stream(), plan, g, partial.data<T>(), slot_of(gamma),
-                 slot_of(beta), eps, slot_of(mean), slot_of(rstd), coefficients.data<T>());
+    launch_early("group_norm", finish_group_statistics_kernel<T>, g.samples * groups, kGroupThreads,
+                 backend.stream(), plan, g, partial.data<T>(), slot_of(gamma), slot_of(beta), eps,
+                 slot_of(mean), slot_of(rstd), coefficients.data<T>());
   });
   write_forward({.x = x, .residual = {}, .y = y, .coefficients = coefficients.raw()}, g.samples, g.points,
                 types, backend.stream());
@@ -157,14 +157,12 @@ void CudaNorm::group_norm_backward(const Tensor& x, const Tensor& gamma, const T
                               .centre = centre.raw(),
                               .coefficients = coefficients.raw()};
   visit_compute(types.compute, [&]<class T>(TypeTag<T>) {
-    launch_early("group_norm_backward", spread_means_kernel<T>,
-                 static_cast<unsigned>(ceil_div(centre.numel(), kThreads)), kThreads, 0, backend.stream(), g,
-                 slot_of(mean), centre.data<T>());
+    launch_early("group_norm_backward", spread_means_kernel<T>, ceil_div(centre.numel(), kThreads), kThreads,
+                 backend.stream(), g, slot_of(mean), centre.data<T>());
     gather_gradients(passes, plan, types, partial.raw(), backend.stream());
-    launch_early("group_norm_backward", finish_group_gradients_kernel<T>,
-                 static_cast<unsigned>(g.samples * groups), kGroupThreads, 0, backend.stream(), plan, g,
-                 partial.data<T>(), slot_of(gamma), slot_of(rstd), parameters.data<double>(),
-                 coefficients.data<T>());
+    launch_early("group_norm_backward", finish_group_gradients_kernel<T>, g.samples * groups, kGroupThreads,
+                 backend.stream(), plan, g, partial.data<T>(), slot_of(gamma), slot_of(rstd),
+                 parameters.data<double>(), coefficients.data<T>());
   });
   if (dgamma.defined() || dbeta.defined())
     finish_parameters<double>(parameters.data<double>(), g.samples, g.channels, dgamma, dbeta,

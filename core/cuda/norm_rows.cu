@@ -367,9 +367,8 @@ __global__ void __launch_bounds__(kSumColumns* kSumLanes)
 template <class T>
 void finish_parameters(const T* partial, Index parts, Index width, const Tensor& dgamma, const Tensor& dbeta,
                        cudaStream_t stream) {
-  launch_early("norm: parameter gradients", finish_parameters_kernel<T>,
-               static_cast<unsigned>(ceil_div(2 * width, kSumColumns)), kSumColumns * kSumLanes, 0, stream,
-               partial, parts, width, slot_of(dgamma), slot_of(dbeta));
+  launch_early("norm: parameter gradients", finish_parameters_kernel<T>, ceil_div(2 * width, kSumColumns),
+               kSumColumns * kSumLanes, stream, partial, parts, width, slot_of(dgamma), slot_of(dbeta));
 }
 template void finish_parameters(const float*, Index, Index, const Tensor&, const Tensor&, cudaStream_t);
 template void finish_parameters(const double*, Index, Index, const Tensor&, const Tensor&, cudaStream_t);
@@ -418,12 +417,12 @@ void CudaNorm::layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& be
         const int team = team_of(width), block = kWide ? team : kTeamBlock;
         // Several waves of blocks, each with several rows to amortise loading the parameters.
         launch_early("layer_norm", layer_norm_kernel<S, kWide>, row_blocks(rows, block / team, block, 8192),
-                     block, 0, backend.stream(), x.data<S>(), slot_of(gamma), slot_of(beta),
+                     block, backend.stream(), x.data<S>(), slot_of(gamma), slot_of(beta),
                      static_cast<float>(eps), y.data<S>(), slot_of(mean), slot_of(rstd), rows, width, team);
       });
   if (done) return;
   visit_compute(types.compute, [&]<class T>(TypeTag<T>) {
-    launch_early("layer_norm", layer_norm_any_kernel<T>, blocks_for(rows, 1), kThreads, 0, backend.stream(),
+    launch_early("layer_norm", layer_norm_any_kernel<T>, blocks_for(rows, 1), kThreads, backend.stream(),
                  slot_of(x), slot_of(gamma), slot_of(beta), eps, slot_of(y), slot_of(mean), slot_of(rstd),
                  rows, width);
   });
@@ -451,10 +450,9 @@ void CudaNorm::layer_norm_backward(const Tensor& x, const Tensor& gamma, const T
         if constexpr (kWide) {
           if (block > kBackwardThreads<kWide, kRows>) kernel = layer_norm_backward_kernel<S, kWide, 1>;
         }
-        launch_early("layer_norm_backward", kernel, blocks, block, 0, backend.stream(), x.data<S>(),
-                     slot_of(gamma), slot_of(mean), slot_of(rstd), dy.data<S>(),
-                     dx.defined() ? dx.data<S>() : nullptr, parameters ? partial.data<float>() : nullptr,
-                     rows, width, team);
+        launch_early("layer_norm_backward", kernel, blocks, block, backend.stream(), x.data<S>(),
+                     slot_of(gamma), slot_of(mean), slot_of(rstd), dy.data<S>(), data_or_null<S>(dx),
+                     parameters ? partial.data<float>() : nullptr, rows, width, team);
         if (parameters)
           finish_parameters<float>(partial.data<float>(), blocks, width, dgamma, dbeta, backend.stream());
       });
@@ -467,12 +465,12 @@ void CudaNorm::layer_norm_backward(const Tensor& x, const Tensor& gamma, const T
       const Tensor partial = backend.workspace(Shape{slices, 2, width}, types.compute);
       launch_early("layer_norm_backward", parameter_sums_kernel<T>,
                    dim3(static_cast<unsigned>(columns), static_cast<unsigned>(slices)), kSliceWarps * kWarp,
-                   0, backend.stream(), slot_of(x), slot_of(mean), slot_of(rstd), slot_of(dy), rows, width,
+                   backend.stream(), slot_of(x), slot_of(mean), slot_of(rstd), slot_of(dy), rows, width,
                    partial.data<T>());
       finish_parameters<T>(partial.data<T>(), slices, width, dgamma, dbeta, backend.stream());
     }
     if (!dx.defined()) return;
-    launch_early("layer_norm_backward", layer_norm_backward_any_kernel<T>, blocks_for(rows, 1), kThreads, 0,
+    launch_early("layer_norm_backward", layer_norm_backward_any_kernel<T>, blocks_for(rows, 1), kThreads,
                  backend.stream(), slot_of(x), slot_of(gamma), slot_of(mean), slot_of(rstd), slot_of(dy),
                  slot_of(dx), rows, width);
   });

@@ -200,4 +200,10 @@ struct alignas(sizeof(T) * N) Pack {
   T value[N];
 };
 
+// The data of a tensor, or null if it is undefined.
+template <class T>
+T* data_or_null(const Tensor& tensor) {
+  return tensor.defined() ? tensor.data<T>() : nullptr;
+}
+
 }  // namespace tandem::cuda

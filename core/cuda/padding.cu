@@ -37,7 +37,7 @@ template <class Word>
 void pad(const Tensor& x, const Tensor& y, cudaStream_t stream) {
   const Index columns = x.size(-1), packs = y.numel() / Pack<Word>::kSize;
   ensure(packs < Index{1} << 31, "matmul", "{} is too large for a copy in padded rows", to_string(x.shape()));
-  launch_early("pad", pad_kernel<Word>, blocks_for(packs), kThreads, 0, stream,
+  launch_early("pad", pad_kernel<Word>, blocks_for(packs), kThreads, stream,
                static_cast<const Word*>(x.raw()), x.numel() / columns, columns,
                static_cast<Pack<Word>*>(y.raw()), static_cast<std::uint32_t>(packs),
                Divider<std::uint32_t>(y.size(-1) / Pack<Word>::kSize));

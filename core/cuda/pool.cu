@@ -397,7 +397,7 @@ template <class Windows>
 void average(const Tensor& x, const Tensor& y, const Geometry& g, const Windows& windows,
              cudaStream_t stream) {
   visit_access(x, y, nullptr, [&]<class A>(TypeTag<A>) {
-    launch_early("avg_pool2d", average_kernel<A, Windows>, grid_of(y, A::size), kPoolThreads, 0, stream, g,
+    launch_early("avg_pool2d", average_kernel<A, Windows>, grid_of(y, A::size), kPoolThreads, stream, g,
                  windows, slot_of(x), slot_of(y));
   });
 }
@@ -407,7 +407,7 @@ void average_backward(const Tensor& dy, const Tensor& dx, const Geometry& g, con
                       cudaStream_t stream) {
   visit_access(dx, dy, nullptr, [&]<class A>(TypeTag<A>) {
     launch_early("avg_pool2d_backward", average_backward_kernel<A, Windows>, grid_of(dx, A::size),
-                 kPoolThreads, 0, stream, g, windows, slot_of(dy), slot_of(dx));
+                 kPoolThreads, stream, g, windows, slot_of(dy), slot_of(dx));
   });
 }
 
@@ -422,7 +422,7 @@ struct CudaPool final : GpuKernels<PoolKernels> {
     check_positions(where);
     const Geometry g = geometry_of(x, y);
     visit_access(x, y, &where, [&]<class A>(TypeTag<A>) {
-      launch_early("max_pool2d", max_kernel<A>, grid_of(y, A::size), kPoolThreads, 0, backend.stream(), g,
+      launch_early("max_pool2d", max_kernel<A>, grid_of(y, A::size), kPoolThreads, backend.stream(), g,
                    vertical(options, g), horizontal(options, g), slot_of(x), slot_of(y), slot_of(where));
     });
   }
@@ -433,7 +433,7 @@ struct CudaPool final : GpuKernels<PoolKernels> {
     check_positions(where);
     const Geometry g = geometry_of(dx, dy);
     visit_access(dx, dy, &where, [&]<class A>(TypeTag<A>) {
-      launch_early("max_pool2d_backward", max_backward_kernel<A>, grid_of(dx, A::size), kPoolThreads, 0,
+      launch_early("max_pool2d_backward", max_backward_kernel<A>, grid_of(dx, A::size), kPoolThreads,
                    backend.stream(), g, vertical(options, g), horizontal(options, g), slot_of(dy),
                    slot_of(where), slot_of(dx));
     });
@@ -445,9 +445,8 @@ struct CudaPool final : GpuKernels<PoolKernels> {
     check_positions(where);
     const Geometry g = geometry_of(x, y);
     const auto run = [&]<class T>(TypeTag<T>) {
-      launch_early("max_pool2d_select", max_select_kernel<T>, grid_of(y, 1), kPoolThreads, 0,
-                   backend.stream(), g, vertical(options, g), horizontal(options, g), slot_of(x),
-                   slot_of(where), slot_of(y));
+      launch_early("max_pool2d_select", max_select_kernel<T>, grid_of(y, 1), kPoolThreads, backend.stream(),
+                   g, vertical(options, g), horizontal(options, g), slot_of(x), slot_of(where), slot_of(y));
     };
     x.dtype() == DType::f64 || y.dtype() == DType::f64 ? run(TypeTag<double>{}) : run(TypeTag<float>{});
   }

@@ -125,7 +125,7 @@ void generate(cudaStream_t stream, const RandomKey& key, const Tensor& y, Parame
     using C = RandomCompute<T>;
     const Distribution<C> distribution{parameters(TypeTag<C>{})...};
     launch_early("random", generate_kernel<T, Distribution<C>>,
-                 blocks_for(count, Index{kThreads} * kAtOnce<T>), kThreads, 0, stream, key, distribution,
+                 blocks_for(count, Index{kThreads} * kAtOnce<T>), kThreads, stream, key, distribution,
                  y.data<T>(), count, is_aligned(y.raw()));
   });
 }
@@ -214,12 +214,12 @@ struct CudaRandom final : GpuKernels<RandomKernels> {
     if (x.dtype() == y.dtype() && is_floating(x.dtype())) {
       return visit_floating(x.dtype(), [&]<class T>(TypeTag<T>) {
         launch_early("dropout", dropout_kernel<T>, blocks_for(count, Index{kThreads} * kAtOnce<T>), kThreads,
-                     0, backend.stream(), key, x.data<T>(), y.data<T>(), count, threshold,
+                     backend.stream(), key, x.data<T>(), y.data<T>(), count, threshold,
                      static_cast<ComputeType<T>>(scale), is_aligned(x.raw()) && is_aligned(y.raw()));
       });
     }
     const auto run = [&]<class C>(TypeTag<C>) {
-      launch_early("dropout", dropout_any_kernel<C>, blocks_for(count, Index{kThreads} * kWords), kThreads, 0,
+      launch_early("dropout", dropout_any_kernel<C>, blocks_for(count, Index{kThreads} * kWords), kThreads,
                    backend.stream(), key, x.raw(), x.dtype(), y.raw(), y.dtype(), count, threshold,
                    static_cast<C>(scale));
     };

@@ -345,9 +345,9 @@ void run_parts(const Call& call, const Plan& plan, const Kind& kind, const Start
   partial.partial = memory.raw();
   start(partial);
   const int columns = power_of_two_for(call.out.outputs, kWarp);
-  launch_early("reduce", parts_kernel<Kind>, static_cast<unsigned>(ceil_div(call.out.outputs, columns)),
-               kThreads, 0, call.backend.stream(), static_cast<const typename Kind::State*>(memory.raw()),
-               kind, plan.parts, columns, call.out);
+  launch_early("reduce", parts_kernel<Kind>, ceil_div(call.out.outputs, columns), kThreads,
+               call.backend.stream(), static_cast<const typename Kind::State*>(memory.raw()), kind,
+               plan.parts, columns, call.out);
 }
 
 template <class Source, int kWidth, class Kind>
@@ -357,9 +357,8 @@ void run_columns(const Call& call, const Source& x, const Kind& kind) {
   const Index blocks = plan.tiles * plan.parts;
   ensure(blocks <= 0x7fffffff, "reduce", "{} needs too many blocks", to_string(call.x));
   run_parts(call, plan, kind, [&](const Output& out) {
-    launch_early("reduce", columns_kernel<Source, kWidth, Kind>, static_cast<unsigned>(blocks),
-                 static_cast<unsigned>(plan.group * rows_of_block(plan)), 0, call.backend.stream(), x, kind,
-                 plan, out);
+    launch_early("reduce", columns_kernel<Source, kWidth, Kind>, blocks, plan.group * rows_of_block(plan),
+                 call.backend.stream(), x, kind, plan, out);
   });
 }
 
@@ -377,8 +376,8 @@ void run_with(const Call& call, const Source& x, const Kind& kind) {
   plan_rows(plan, Source::kWidth);
   const Index blocks = ceil_div(plan.kept.count * plan.parts, kThreads / plan.group);
   run_parts(call, plan, kind, [&](const Output& out) {
-    launch_early("reduce", rows_kernel<Source, Kind>, static_cast<unsigned>(std::min(blocks, kMostBlocks)),
-                 kThreads, 0, call.backend.stream(), x, kind, plan, out);
+    launch_early("reduce", rows_kernel<Source, Kind>, std::min(blocks, kMostBlocks), kThreads,
+                 call.backend.stream(), x, kind, plan, out);
   });
 }
 

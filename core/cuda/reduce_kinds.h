@@ -13,8 +13,6 @@
 
 namespace tandem::cuda {
 
-inline constexpr int kNeverFlush = 1 << 30;
-
 template <class T>
 struct SumOf {
   enum class Map { plain, squares, magnitudes };

@@ -7,6 +7,7 @@
 
 #include "core/cuda/cuda_backend.h"
 #include "core/cuda/launch.h"
+#include "core/cuda/lengths.h"
 #include "core/cuda/numeric.h"
 #include "core/cuda/padding.h"
 #include "core/kernels/rnn.h"
@@ -70,21 +71,20 @@ inline Tensor padded_workspace(CudaBackend& backend, Index rows, Index columns, 
   return room;
 }
 
-// Steps of a layer in the order of computation. Lengths are passed as kernel arguments, so nothing waits and
-// no host memory is read later. A recording would keep the lengths of its batch: with lengths the constructor
-// throws VendorError during capture, which tells callers that the work cannot be recorded.
+// Steps of a layer in the order of computation. Throws as lengths_on_device.
 class RnnSteps {
  public:
-  RnnSteps(CudaBackend& backend, const RnnOptions& options, const RnnSizes& sizes);
+  RnnSteps(CudaBackend& backend, const RnnOptions& options, const RnnSizes& sizes)
+      : steps_(sizes.steps),
+        reverse_(options.reverse),
+        lengths_(lengths_on_device(backend, options.lengths, name_of(options.cell))) {}
 
   Index time(Index step) const { return reverse_ ? steps_ - 1 - step : step; }
   // The earliest time of steps [first, last).
   Index first_time(Index first, Index last) const { return reverse_ ? steps_ - last : first; }
   bool ragged() const { return lengths_.defined(); }
   bool reverse() const { return reverse_; }
-  RowLengths lengths() const {
-    return {lengths_.defined() ? lengths_.data<Index>() : nullptr, steps_, reverse_};
-  }
+  RowLengths lengths() const { return {data_or_null<Index>(lengths_), steps_, reverse_}; }
 
  private:
   Index steps_;
@@ -116,6 +116,15 @@ inline bool takes_packs(Index width, std::initializer_list<Tensor> tensors) {
     packs = packs && (!t.defined() || is_aligned(t.raw(), kRnnWidth * size_of(t.dtype())));
   return packs;
 }
+
+// Blocks for a thread per pack of units.
+constexpr Index blocks_of(Index rows, Index width, bool packs) {
+  return ceil_div(rows * width / (packs ? kRnnWidth : 1), kThreads);
+}
+
+// Type of the saved states of a cell.
+template <class S, class Cell>
+using StateOf = std::conditional_t<Cell::kCellState, ComputeType<S>, S>;
 
 struct Units {
   Index row, first;  // of its units
@@ -161,12 +170,6 @@ template <int kWidth, class S>
 __device__ __forceinline__ void write_zeros(S* to) {
   const ComputeType<S> zeros[kWidth] = {};
   write<kWidth>(to, zeros);
-}
-
-// The data of a tensor, or null if it is undefined.
-template <class S>
-S* data_or_null(const Tensor& t) {
-  return t.defined() ? t.data<S>() : nullptr;
 }
 
 // [N, …] of one step of a tensor [steps, N, …], or undefined.

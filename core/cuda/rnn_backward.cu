@@ -13,9 +13,6 @@ namespace tandem::cuda {
 
 namespace {
 
-template <class S, class Cell>
-using StateOf = std::conditional_t<Cell::kCellState, ComputeType<S>, S>;
-
 // One step of all rows. Pointers may be null, which reads as zeros.
 template <class S>
 struct CellBackward {
@@ -165,10 +162,6 @@ __global__ void __launch_bounds__(kThreads)
   h[units.row * row + units.first] = from != nullptr ? from[at] : S{};
 }
 
-unsigned blocks_of(Index rows, Index width, bool packs) {
-  return static_cast<unsigned>(ceil_div(rows * width / (packs ? kRnnWidth : 1), kThreads));
-}
-
 template <class S, class Cell>
 class Backward {
   using T = ComputeType<S>;
@@ -276,7 +269,7 @@ class Backward {
 
   Tensor h_before(Index step) {
     Tensor h = padded_workspace(backend_, n_.rows, n_.outputs, dtype_of<S>());
-    launch_early(name(), rnn_restart_kernel<S>, blocks_of(n_.rows, n_.outputs, false), kThreads, 0,
+    launch_early(name(), rnn_restart_kernel<S>, blocks_of(n_.rows, n_.outputs, false), kThreads,
                  backend_.stream(), data_or_null<S>(y_before(step)), data_or_null<S>(args_.in.h0),
                  h.data<S>(), n_.rows, n_.outputs, n_.outputs_row, steps_.time(step), steps_.lengths());
     return h;
@@ -292,7 +285,7 @@ class Backward {
     const Tensor dy = step_of(args_.dy, time);
     const bool packs = takes_packs(n_.outputs, {carry_, dy, dh});
     launch_early(name(), packs ? rnn_hidden_gradient_kernel<S, kRnnWidth> : rnn_hidden_gradient_kernel<S, 1>,
-                 blocks_of(n_.rows, n_.outputs, packs), kThreads, 0, backend_.stream(), carry_.data<T>(),
+                 blocks_of(n_.rows, n_.outputs, packs), kThreads, backend_.stream(), carry_.data<T>(),
                  data_or_null<S>(dy), dh.data<S>(), data_or_null<S>(hidden_chain_), n_.rows, n_.outputs,
                  n_.outputs_row, time, steps_.lengths());
     backend_.matmul().matmul(hidden_chain_.defined() ? hidden_chain_ : dh, weights_.hr, {}, du_, {});
@@ -318,7 +311,7 @@ class Backward {
         takes_packs(n_.units, {gates, states, before, args_.in.h0, dy, carry, du_, dc_, da, dq, u, began_});
     launch_early(name(),
                  packs ? rnn_cell_gradient_kernel<S, Cell, kRnnWidth> : rnn_cell_gradient_kernel<S, Cell, 1>,
-                 blocks_of(n_.rows, n_.units, packs), kThreads, 0, backend_.stream(),
+                 blocks_of(n_.rows, n_.units, packs), kThreads, backend_.stream(),
                  CellBackward<S>{.gates = data_or_null<S>(gates),
                                  .states = states.raw(),
                                  .before = before.defined() ? before.raw() : nullptr,

@@ -28,9 +28,6 @@ struct CellForward {
   RowLengths lengths;
 };
 
-template <class S, class Cell>
-using StateOf = std::conditional_t<Cell::kCellState, ComputeType<S>, S>;
-
 // An inactive row keeps its states and outputs zeros.
 template <class S, class Cell, int kWidth>
 __device__ __forceinline__ void pass_by(const CellForward<S>& step, Index at, Index at_h) {
@@ -155,8 +152,7 @@ class Forward {
     const bool packs =
         takes_packs(n_.units, {inputs, sums_, in_.bias_ih, in_.bias_hh, h, range_.c, y, gates, states, u_});
     launch_early(name_of_cell(), packs ? rnn_cell_kernel<S, Cell, kRnnWidth> : rnn_cell_kernel<S, Cell, 1>,
-                 static_cast<unsigned>(ceil_div(n_.rows * n_.units / (packs ? kRnnWidth : 1), kThreads)),
-                 kThreads, 0, backend_.stream(),
+                 blocks_of(n_.rows, n_.units, packs), kThreads, backend_.stream(),
                  CellForward<S>{.inputs = inputs.data<T>(),
                                 .sums = sums_.data<T>(),
                                 .bias_ih = data_or_null<T>(in_.bias_ih),
@@ -180,9 +176,9 @@ class Forward {
     const Tensor y = step_of(range_.y, time);
     const bool packs = takes_packs(n_.outputs, {projected_, range_.h, y});
     launch_early(name_of_cell(), packs ? rnn_project_kernel<S, kRnnWidth> : rnn_project_kernel<S, 1>,
-                 static_cast<unsigned>(ceil_div(n_.rows * n_.outputs / (packs ? kRnnWidth : 1), kThreads)),
-                 kThreads, 0, backend_.stream(), projected_.data<T>(), range_.h.data<S>(), data_or_null<S>(y),
-                 n_.rows, n_.outputs, n_.outputs_row, time, steps_.lengths());
+                 blocks_of(n_.rows, n_.outputs, packs), kThreads, backend_.stream(), projected_.data<T>(),
+                 range_.h.data<S>(), data_or_null<S>(y), n_.rows, n_.outputs, n_.outputs_row, time,
+                 steps_.lengths());
   }
 
   static constexpr const char* name_of_cell() {

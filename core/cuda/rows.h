@@ -122,6 +122,8 @@ void with_compute_type(DType x, DType y, const Visitor& visit) {
 
 // ---- Iterating over a run
 
+inline constexpr int kNeverFlush = 1 << 30;
+
 // Divides elements [begin, end) after `base` among the lanes of a group (a power of two): single elements up
 // to a 16-byte boundary, then packs, then single elements. Calls one(i) or pack(i, values) with the position
 // of the (first) element, in ascending order per lane, and flush() every kFlush packs and at the end.
@@ -274,6 +276,12 @@ __device__ __forceinline__ ComputeType<S> exp_for(ComputeType<S> x) {
 // Maximum that ignores a NaN beside a number.
 __device__ __forceinline__ float larger(float a, float b) { return ::fmaxf(a, b); }
 __device__ __forceinline__ double larger(double a, double b) { return ::fmax(a, b); }
+struct Larger {
+  template <class T>
+  __device__ __forceinline__ T operator()(T a, T b) const {
+    return larger(a, b);
+  }
+};
 
 // Σ e^x = sum · e^top, where top is the largest element that is not NaN; a NaN makes the sum NaN. If top is
 // infinite, only top + log(sum) is defined.

@@ -347,14 +347,14 @@ bool transpose(const Plan& plan, const T* x, T* y, cudaStream_t stream) {
   const auto blocks = [](const Plane& plane) { return std::min<unsigned>(plane.tiles, kProcessors * 32); };
   if (is_aligned(x, kPack * sizeof(T)) && is_aligned(y, kPack * sizeof(T))) {
     if (const auto plane = plane_of(plan, kPack)) {
-      launch_early("strided_copy", transpose_kernel<Op<kPack>, T, kPack>, blocks(*plane), kThreads, 0, stream,
-                   x, y, *plane);
+      launch_early("strided_copy", transpose_kernel<Op<kPack>, T, kPack>, blocks(*plane), kThreads, stream, x,
+                   y, *plane);
       return true;
     }
   }
   const auto plane = plane_of(plan, 1);
   if (plane)
-    launch_early("strided_copy", transpose_kernel<Op<1>, T, 1>, blocks(*plane), kThreads, 0, stream, x, y,
+    launch_early("strided_copy", transpose_kernel<Op<1>, T, 1>, blocks(*plane), kThreads, stream, x, y,
                  *plane);
   return plane.has_value();
 }
@@ -384,7 +384,7 @@ void run_copy(Plan plan, Index width, const void* x, void* y, cudaStream_t strea
   }
   using Value = typename Op::Value;
   visit_walk(plan, [&]<class Int>(const Walk<Int>& walk) {
-    launch_early("strided_copy", copy_kernel<Op, Int>, blocks_for_walk(walk), kThreads, 0, stream,
+    launch_early("strided_copy", copy_kernel<Op, Int>, blocks_for_walk(walk), kThreads, stream,
                  static_cast<const Value*>(x), static_cast<Value*>(y), walk);
   });
 }
@@ -418,7 +418,7 @@ void copy_elements(const Plan& plan, const Tensor& from, const Tensor& to, cudaS
     packs.inner() = {inner.extent / kWidth, inner.from * kWidth, kWidth};
     return visit_walk(packs, [&]<class Int>(const Walk<Int>& walk) {
       launch_early("strided_copy", assemble_kernel<T, Int>, blocks_for(static_cast<Index>(walk.count)),
-                   kThreads, 0, stream, x, y, walk, inner.from);
+                   kThreads, stream, x, y, walk, inner.from);
     });
   }
   run_copy<Move<T>>(plan, 1, x, y, stream);
@@ -442,7 +442,7 @@ template <class C>
 void add_any(const Plan& plan, const Tensor& x, const Tensor& y, cudaStream_t stream) {
   visit_walk(plan, [&]<class Int>(const Walk<Int>& walk) {
     launch_early("strided_copy", add_any_kernel<C, Int>, blocks_for(static_cast<Index>(walk.count)), kThreads,
-                 0, stream, x.raw(), x.dtype(), plan.from, y.raw(), y.dtype(), plan.to, walk);
+                 stream, x.raw(), x.dtype(), plan.from, y.raw(), y.dtype(), plan.to, walk);
   });
 }
 

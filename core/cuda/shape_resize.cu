@@ -243,10 +243,10 @@ template <class C, class Elements, class Int>
 void run_sized(const Call& call, const Elements& in, const Elements& out, const Tables<C>& tables,
                Index items) {
   if (call.backward) {
-    launch("resize2d_backward", resize_backward_kernel<C, Elements, Int>, blocks_for(items), kThreads, 0,
+    launch("resize2d_backward", resize_backward_kernel<C, Elements, Int>, blocks_for(items), kThreads,
            call.backend.stream(), out, in, tables, call.extents);
   } else {
-    launch("resize2d", resize_kernel<C, Elements, Int>, blocks_for(items), kThreads, 0, call.backend.stream(),
+    launch("resize2d", resize_kernel<C, Elements, Int>, blocks_for(items), kThreads, call.backend.stream(),
            in, out, tables.taps, call.extents, call.rows.mode == ResizeMode::nearest);
   }
 }
@@ -260,8 +260,8 @@ void run(Call call, const Elements& in, const Elements& out) {
                     : Tensor();
   const Tables<C> tables{static_cast<Tap<C>*>(tap_memory.raw()),
                          call.backward ? static_cast<Readers*>(reader_memory.raw()) : nullptr};
-  launch("resize2d", tables_kernel<C>, blocks_for(std::max(taps, readers)), kThreads, 0,
-         call.backend.stream(), call.rows, call.columns, tables);
+  launch("resize2d", tables_kernel<C>, blocks_for(std::max(taps, readers)), kThreads, call.backend.stream(),
+         call.rows, call.columns, tables);
   call.extents.units = call.extents.channels / Elements::kWidth;
   const Index items = (call.backward ? call.in.numel() : call.out.numel()) / Elements::kWidth;
   if (items < Index{1} << 31) return run_sized<C, Elements, std::uint32_t>(call, in, out, tables, items);

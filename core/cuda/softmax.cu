@@ -23,13 +23,6 @@ namespace tandem::cuda {
 
 namespace {
 
-struct Larger {
-  template <class C>
-  __device__ __forceinline__ C operator()(C a, C b) const {
-    return larger(a, b);
-  }
-};
-
 // ---- Rows in registers
 
 constexpr int kForwardThreads = 1024, kBackwardThreads = 512;  // for the longest rows
@@ -40,7 +33,7 @@ struct Layout {
   int group = 1;
 
   int threads() const { return group <= kWarp ? kThreads : group; }
-  unsigned blocks(Index rows) const { return static_cast<unsigned>(ceil_div(rows, threads() / group)); }
+  Index blocks(Index rows) const { return ceil_div(rows, threads() / group); }
 };
 
 Layout layout_of(Index width, int pack, int most_threads) {
@@ -152,8 +145,8 @@ struct Strided {
   int columns = 1, rows = 1;
 
   Index vectors() const { return outer * inner; }
-  unsigned blocks() const { return static_cast<unsigned>(ceil_div(vectors(), columns)); }
-  unsigned threads() const { return static_cast<unsigned>(columns * rows); }
+  Index blocks() const { return ceil_div(vectors(), columns); }
+  int threads() const { return columns * rows; }
 
   __device__ __forceinline__ Index vector() const {
     return Index{blockIdx.x} * columns + static_cast<int>(threadIdx.x) % columns;
@@ -293,8 +286,8 @@ void CudaSoftmax::softmax(const Tensor& x, int axis, bool log, const Tensor& y) 
   const Strided s = strided_of(x, axis);
   const auto strided = [&](const auto& from, const auto& to) {
     using Elements = std::remove_cvref_t<decltype(from)>;
-    launch_early("softmax", softmax_strided<Elements>, s.blocks(), s.threads(), 0, backend.stream(), from, to,
-                 s, log);
+    launch_early("softmax", softmax_strided<Elements>, s.blocks(), s.threads(), backend.stream(), from, to, s,
+                 log);
   };
   const auto run = [&]<class S>(TypeTag<S>) {
     constexpr int kPack = Pack<S>::kSize;
@@ -303,8 +296,8 @@ void CudaSoftmax::softmax(const Tensor& x, int axis, bool log, const Tensor& y) 
     if (s.inner != 1 || layout.held == 0) return strided(typed<S>(x), typed<S>(y));
     visit_held(layout.held, [&]<int kHeld>(std::integral_constant<int, kHeld>) {
       launch_early("softmax", packed ? softmax_kernel<S, kPack, kHeld> : softmax_kernel<S, 1, kHeld>,
-                   layout.blocks(s.outer), static_cast<unsigned>(layout.threads()), 0, backend.stream(),
-                   x.data<S>(), y.data<S>(), s.outer, static_cast<int>(s.extent), layout.group, log);
+                   layout.blocks(s.outer), layout.threads(), backend.stream(), x.data<S>(), y.data<S>(),
+                   s.outer, static_cast<int>(s.extent), layout.group, log);
     });
   };
   if (visit_common(run, x, y)) return;
@@ -318,7 +311,7 @@ void CudaSoftmax::softmax_backward(const Tensor& y, const Tensor& dy, int axis, 
   const Strided s = strided_of(y, axis);
   const auto strided = [&](const auto& from, const auto& gradient, const auto& to) {
     using Elements = std::remove_cvref_t<decltype(from)>;
-    launch_early("softmax_backward", softmax_backward_strided<Elements>, s.blocks(), s.threads(), 0,
+    launch_early("softmax_backward", softmax_backward_strided<Elements>, s.blocks(), s.threads(),
                  backend.stream(), from, gradient, to, s, log);
   };
   const auto run = [&]<class S>(TypeTag<S>) {
@@ -330,9 +323,8 @@ void CudaSoftmax::softmax_backward(const Tensor& y, const Tensor& dy, int axis, 
     visit_held(layout.held, [&]<int kHeld>(std::integral_constant<int, kHeld>) {
       launch_early("softmax_backward",
                    packed ? softmax_backward_kernel<S, kPack, kHeld> : softmax_backward_kernel<S, 1, kHeld>,
-                   layout.blocks(s.outer), static_cast<unsigned>(layout.threads()), 0, backend.stream(),
-                   y.data<S>(), dy.data<S>(), dx.data<S>(), s.outer, static_cast<int>(s.extent), layout.group,
-                   log);
+                   layout.blocks(s.outer), layout.threads(), backend.stream(), y.data<S>(), dy.data<S>(),
+                   dx.data<S>(), s.outer, static_cast<int>(s.extent), layout.group, log);
     });
   };
   if (visit_common(run, y, dy, dx)) return;

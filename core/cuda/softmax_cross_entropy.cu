@@ -24,7 +24,6 @@ namespace tandem::cuda {
 
 namespace {
 
-constexpr int kNeverFlush = 1 << 30;
 constexpr int kMostThreads = 512;
 
 // Class weights; all 1 if null.
@@ -208,8 +207,7 @@ void CudaSoftmax::cross_entropy(const Tensor& logits, const Tensor& targets, con
       group = threads;
     }
     const Index blocks = std::min(ceil_div(rows, threads / group), kMostBlocks);
-    launch_early("cross_entropy", cross_entropy_kernel<Logits, C>, static_cast<unsigned>(blocks),
-                 static_cast<unsigned>(threads), 0, backend.stream(), x,
+    launch_early("cross_entropy", cross_entropy_kernel<Logits, C>, blocks, threads, backend.stream(), x,
                  targets_of(targets, options.ignore_index, backend.fault()), weights_of<C>(class_weights),
                  options.label_smoothing, loss.data<C>(), row_weight.data<C>(), lse.data<C>(), rows, classes,
                  group);
@@ -227,7 +225,7 @@ void CudaSoftmax::cross_entropy_backward(const Tensor& logits, const Tensor& tar
     Tensor weight_sum;
     if (class_weights.defined() && options.label_smoothing > 0) {
       weight_sum = backend.workspace(Shape{1}, dtype_of<C>());
-      launch_early("cross_entropy_backward", sum_weights_kernel<C>, 1, kMostThreads, 0, backend.stream(),
+      launch_early("cross_entropy_backward", sum_weights_kernel<C>, 1, kMostThreads, backend.stream(),
                    weights, classes, weight_sum.data<C>());
     }
     const Index steps = ceil_div(classes, Logits::kWidth);
@@ -235,11 +233,10 @@ void CudaSoftmax::cross_entropy_backward(const Tensor& logits, const Tensor& tar
     // Four packs per thread, so that every piece has the 16-byte alignment of its row.
     const Index piece = Index{group} * Logits::kWidth * 4, pieces = ceil_div(classes, piece);
     const Index blocks = std::min(ceil_div(rows * pieces, kThreads / group), kMostBlocks);
-    launch_early("cross_entropy_backward", cross_entropy_backward_kernel<Logits, C>,
-                 static_cast<unsigned>(blocks), kThreads, 0, backend.stream(), x,
-                 targets_of(targets, options.ignore_index, backend.fault()), weights,
-                 weight_sum.defined() ? weight_sum.data<C>() : nullptr, options.label_smoothing,
-                 lse.data<C>(), dloss.data<C>(), dx, rows, classes, piece, pieces, group);
+    launch_early("cross_entropy_backward", cross_entropy_backward_kernel<Logits, C>, blocks, kThreads,
+                 backend.stream(), x, targets_of(targets, options.ignore_index, backend.fault()), weights,
+                 data_or_null<C>(weight_sum), options.label_smoothing, lse.data<C>(), dloss.data<C>(), dx,
+                 rows, classes, piece, pieces, group);
   });
 }
 

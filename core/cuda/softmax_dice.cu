@@ -22,13 +22,6 @@ namespace {
 
 constexpr Index kSumBlocks = kProcessors * 4;  // number of blocks with partial sums
 
-struct Larger {
-  template <class C>
-  __device__ __forceinline__ C operator()(C a, C b) const {
-    return larger(a, b);
-  }
-};
-
 // A row in the registers of its group.
 template <class C, int kHeld>
 struct Row {
@@ -180,11 +173,11 @@ void CudaSoftmax::dice_sums(const Tensor& logits, const Tensor& targets, const D
     using C = typename Logits::Element;
     const Index blocks = std::clamp<Index>(ceil_div(rows, Index{kThreads} / group), 1, kSumBlocks);
     const Tensor partial = backend.workspace(Shape{blocks, 3, classes}, dtype_of<C>());
-    launch("dice_sums", dice_sums_kernel<Logits, C, Held::value>, static_cast<unsigned>(blocks), kThreads, 0,
-           backend.stream(), x, targets_of(targets, options.ignore_index, backend.fault()), options.squared,
-           partial.data<C>(), rows, static_cast<int>(classes), group);
-    launch("dice_sums", dice_fold_kernel<C>, static_cast<unsigned>(ceil_div(3 * classes, kThreads)), kThreads,
-           0, backend.stream(), partial.data<C>(), sums.data<C>(), blocks, 3 * classes);
+    launch("dice_sums", dice_sums_kernel<Logits, C, Held::value>, blocks, kThreads, backend.stream(), x,
+           targets_of(targets, options.ignore_index, backend.fault()), options.squared, partial.data<C>(),
+           rows, static_cast<int>(classes), group);
+    launch("dice_sums", dice_fold_kernel<C>, ceil_div(3 * classes, kThreads), kThreads, backend.stream(),
+           partial.data<C>(), sums.data<C>(), blocks, 3 * classes);
   });
 }
 
@@ -192,14 +185,14 @@ void CudaSoftmax::dice_backward(const Tensor& logits, const Tensor& targets, con
                                 const Tensor& slopes, const Tensor& dlogits) {
   const Index rows = logits.shape()[0], classes = logits.shape()[1];
   if (rows == 0) return;
-  visit_rows(
-      logits, dlogits, [&]<class Logits, class Held>(const Logits& x, const Logits& dx, int group, Held) {
-        using C = typename Logits::Element;
-        const Index blocks = std::min(ceil_div(rows, Index{kThreads} / group), kMostBlocks);
-        launch("dice_backward", dice_backward_kernel<Logits, C, Held::value>, static_cast<unsigned>(blocks),
-               kThreads, 0, backend.stream(), x, targets_of(targets, options.ignore_index, backend.fault()),
-               options.squared, slopes.data<C>(), dx, rows, static_cast<int>(classes), group);
-      });
+  visit_rows(logits, dlogits,
+             [&]<class Logits, class Held>(const Logits& x, const Logits& dx, int group, Held) {
+               using C = typename Logits::Element;
+               const Index blocks = std::min(ceil_div(rows, Index{kThreads} / group), kMostBlocks);
+               launch("dice_backward", dice_backward_kernel<Logits, C, Held::value>, blocks, kThreads,
+                      backend.stream(), x, targets_of(targets, options.ignore_index, backend.fault()),
+                      options.squared, slopes.data<C>(), dx, rows, static_cast<int>(classes), group);
+             });
 }
 
 }  // namespace tandem::cuda

@@ -329,8 +329,8 @@ void CudaUpdate::update(const UpdateRule& rule, std::span<const UpdateRange> ran
     Room* const room = static_cast<Room*>(backend.update_room(sizeof(Room)));
     UpdateConstants* const constants = room->constants;
     const Settings settings = settings_of(chunk, part);
-    launch_early("update", constants_kernel, 1, kConstantsThreads, 0, backend.stream(), settings, rule,
-                 counts, step, constants);
+    launch_early("update", constants_kernel, 1, kConstantsThreads, backend.stream(), settings, rule, counts,
+                 step, constants);
     if (chunk.pieces == 0) return;
     const unsigned blocks = static_cast<unsigned>(chunk.pieces);
     if (pass.squares) {
@@ -339,12 +339,12 @@ void CudaUpdate::update(const UpdateRule& rule, std::span<const UpdateRange> ran
       const Tensor more =
           backend.workspace({fits ? 0 : chunk.pieces * static_cast<Index>(sizeof(Squares))}, DType::u8);
       Squares* const squares = fits ? room->squares : static_cast<Squares*>(more.raw());
-      launch_early("update", pass.squares, blocks, kThreads, 0, backend.stream(), chunk, p, constants, step,
+      launch_early("update", pass.squares, blocks, kThreads, backend.stream(), chunk, p, constants, step,
                    squares);
-      launch_early("update", trust_kernel, static_cast<unsigned>(chunk.ranges), kThreads, 0, backend.stream(),
-                   settings, rule, squares, step, constants);
+      launch_early("update", trust_kernel, chunk.ranges, kThreads, backend.stream(), settings, rule, squares,
+                   step, constants);
     }
-    launch_early("update", pass.kernel, blocks, kThreads, 0, backend.stream(), chunk, p, constants, step);
+    launch_early("update", pass.kernel, blocks, kThreads, backend.stream(), chunk, p, constants, step);
   });
 }
 

@@ -80,7 +80,7 @@ void change_in_place(std::string_view name, const Tensor& x, Change change, cuda
   if (count == 0) return;
   const Index packs = is_aligned(x.raw()) ? count / Pack<T>::kSize : 0;
   launch_early(name, in_place_kernel<T, Change>, blocks_for(count, Index{kThreads} * Pack<T>::kSize),
-               kThreads, 0, stream, x.data<T>(), packs, count, change);
+               kThreads, stream, x.data<T>(), packs, count, change);
 }
 
 }  // namespace
@@ -91,8 +91,8 @@ void CudaUpdate::commit_or_restore(const Tensor& source, const Tensor& target, c
          to_string(target));
   const Index count = source.numel();
   if (count == 0) return;
-  launch_early("commit_or_restore", commit_or_restore_kernel, blocks_for(count), kThreads, 0,
-               backend.stream(), source.data<float>(), target.data<float>(), count, state_of(state));
+  launch_early("commit_or_restore", commit_or_restore_kernel, blocks_for(count), kThreads, backend.stream(),
+               source.data<float>(), target.data<float>(), count, state_of(state));
 }
 
 void CudaUpdate::update_average(const Tensor& value, const Tensor& average, const AverageRule& rule,
@@ -102,7 +102,7 @@ void CudaUpdate::update_average(const Tensor& value, const Tensor& average, cons
   const Index count = value.numel();
   if (count == 0) return;
   const Index packs = is_aligned(value.raw()) && is_aligned(average.raw()) ? count / 4 : 0;
-  launch_early("update_average", average_kernel, blocks_for(packs != 0 ? packs : count), kThreads, 0,
+  launch_early("update_average", average_kernel, blocks_for(packs != 0 ? packs : count), kThreads,
                backend.stream(), value.data<float>(), average.data<float>(), packs, count, rule,
                state_of(state));
 }

@@ -195,11 +195,11 @@ void CudaUpdate::accumulate_loss(const Tensor& loss, double weight, const Tensor
                                  const Tensor& scale) {
   ScaleState* const to = scale_of(scale);
   if (loss.dtype() == DType::f64) {
-    launch_early("accumulate_loss", accumulate_loss_kernel<double>, 1, 1, 0, backend.stream(),
+    launch_early("accumulate_loss", accumulate_loss_kernel<double>, 1, 1, backend.stream(),
                  loss.data<double>(), weight, state_of(state), to);
   } else {
-    launch_early("accumulate_loss", accumulate_loss_kernel<float>, 1, 1, 0, backend.stream(),
-                 loss.data<float>(), weight, state_of(state), to);
+    launch_early("accumulate_loss", accumulate_loss_kernel<float>, 1, 1, backend.stream(), loss.data<float>(),
+                 weight, state_of(state), to);
   }
 }
 
@@ -214,9 +214,9 @@ void CudaUpdate::check_gradients(const Tensor& gradient, std::span<const UpdateR
       const unsigned blocks = blocks_for(chunk.pieces, 1);
       auto* const gathered = static_cast<Gathered*>(backend.update_room(blocks * sizeof(Gathered)));
       launch_early("check_gradients", rules.magnitude ? check_kernel<T, true> : check_kernel<T, false>,
-                   blocks, kThreads, 0, backend.stream(), chunk, x, is_aligned(x), rules.divisor,
-                   rules.unscaled, from, gathered);
-      launch_early("check_gradients", gathered_kernel, 1, kThreads, 0, backend.stream(), gathered,
+                   blocks, kThreads, backend.stream(), chunk, x, is_aligned(x), rules.divisor, rules.unscaled,
+                   from, gathered);
+      launch_early("check_gradients", gathered_kernel, 1, kThreads, backend.stream(), gathered,
                    static_cast<int>(blocks), step, nullptr);
     });
   };
@@ -234,9 +234,9 @@ void CudaUpdate::unscale(const Tensor& gradient, std::span<const UpdateRange> ra
     if (chunk.pieces == 0) return;
     const unsigned blocks = blocks_for(chunk.pieces, 1);
     auto* const gathered = static_cast<Gathered*>(backend.update_room(blocks * sizeof(Gathered)));
-    launch_early("unscale", unscale_kernel, blocks, kThreads, 0, backend.stream(), chunk, x, y,
+    launch_early("unscale", unscale_kernel, blocks, kThreads, backend.stream(), chunk, x, y,
                  is_aligned(x) && is_aligned(y), options.divisor, options.add, from, gathered);
-    launch_early("unscale", gathered_kernel, 1, kThreads, 0, backend.stream(), gathered,
+    launch_early("unscale", gathered_kernel, 1, kThreads, backend.stream(), gathered,
                  static_cast<int>(blocks), step, options.attribute ? from : nullptr);
   });
 }
@@ -247,8 +247,8 @@ void CudaUpdate::sanitize(const Tensor& gradient, std::span<const UpdateRange> r
   float* const x = gradient.data<float>();
   for_chunks(ranges, gradient.numel(), [&](const Chunk& chunk, std::span<const UpdateRange>) {
     if (chunk.pieces == 0) return;
-    launch_early("sanitize", sanitize_kernel, blocks_for(chunk.pieces, 1), kThreads, 0, backend.stream(),
-                 chunk, x, is_aligned(x), floor, from);
+    launch_early("sanitize", sanitize_kernel, blocks_for(chunk.pieces, 1), kThreads, backend.stream(), chunk,
+                 x, is_aligned(x), floor, from);
   });
 }
 
@@ -256,12 +256,12 @@ void CudaUpdate::decide_step(const StepRules& rules, const Tensor& lr_table, con
                              const Tensor& scale) {
   ensure(lr_table.numel() >= 2, "decide_step",
          "the table of learning rates needs a base and one entry, got {}", to_string(lr_table));
-  launch_early("decide_step", decide_step_kernel, 1, 1, 0, backend.stream(), rules, lr_table.data<double>(),
+  launch_early("decide_step", decide_step_kernel, 1, 1, backend.stream(), rules, lr_table.data<double>(),
                lr_table.numel() - 1, state_of(state), scale_of(scale));
 }
 
 void CudaUpdate::update_scale(const ScaleRules& rules, const Tensor& scale) {
-  launch_early("update_scale", update_scale_kernel, 1, 1, 0, backend.stream(), rules, scale_of(scale));
+  launch_early("update_scale", update_scale_kernel, 1, 1, backend.stream(), rules, scale_of(scale));
 }
 
 }  // namespace tandem::cuda
