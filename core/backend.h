@@ -1,9 +1,9 @@
-// Backend: a device. Its services (core/device_services.h), and its kernels in families: `backend.conv()`
+// Backend: a device with its services (core/device_services.h) and its kernels by family: `backend.conv()`
 // has the convolutions, declared in core/kernels/conv.h.
 //
 // Contract of every kernel
-//  - Tensors are dense, on this backend's device, and allocated by the caller. Shapes and dtypes have been
-//    checked by the op in autograd/ops.
+//  - Tensors are dense, on this backend's device, and allocated by the caller. The op in autograd/ops has
+//    checked shapes and dtypes.
 //  - Outputs never overlap inputs unless the kernel says so.
 //  - Floating storage may be f64, f32, f16 or bf16, mixed freely among inputs and outputs: arithmetic is in
 //    f32 (f64 when any floating input is f64) and rounded once on store.
@@ -55,7 +55,7 @@ class Backend : public DeviceServices {
 // Uninitialised host memory that `device` copies from and to without waiting.
 Tensor transfer_memory(const Shape& shape, DType dtype, Device device);
 
-// The backend of a device; throws UserError when there is none, with the reason.
+// The backend of a device. Throws UserError with the reason if there is none.
 Backend& backend_for(Device device);
 
 }  // namespace tandem

@@ -14,7 +14,7 @@ namespace tandem {
 
 struct Conv2dOptions {
   std::array<Index, 2> stride{1, 1};   // height, width
-  std::array<Index, 2> padding{0, 0};  // on both sides
+  std::array<Index, 2> padding{0, 0};  // on each side
   std::array<Index, 2> dilation{1, 1};
   Index groups = 1;
   friend bool operator==(const Conv2dOptions&, const Conv2dOptions&) = default;
@@ -24,7 +24,7 @@ struct Pool2dOptions {
   std::array<Index, 2> kernel{2, 2};
   std::array<Index, 2> stride{2, 2};
   std::array<Index, 2> padding{0, 0};
-  bool count_include_pad = true;  // average pooling: divide by the window's area even where it hangs over
+  bool count_include_pad = true;  // average pooling: padding counts in the divisor
   friend bool operator==(const Pool2dOptions&, const Pool2dOptions&) = default;
 };
 
@@ -32,9 +32,9 @@ enum class ResizeMode : std::uint8_t { nearest, bilinear };
 
 struct ResizeOptions {
   ResizeMode mode = ResizeMode::nearest;
-  bool align_corners = false;  // bilinear only: corner pixels stay where they are
-  // Pixels of the result per pixel of the image, along height and width: the divisor of coordinates. 0: the
-  // ratio of the extents. Ignored if corners are aligned.
+  bool align_corners = false;  // bilinear only: corner pixels keep their positions
+  // Output pixels per input pixel, along height and width: the divisor of coordinates. 0: the ratio of the
+  // extents. Ignored with align_corners.
   std::array<double, 2> scale{0.0, 0.0};
   friend bool operator==(const ResizeOptions&, const ResizeOptions&) = default;
 };
@@ -48,26 +48,25 @@ struct CrossEntropyOptions {
 
 // ---- attention
 
-// Queries see the keys before the length of their row and, where causal, none after themselves: the last
-// query stands beside the last key, so query t of Tq sees the keys up to t + Tk - Tq. The keys
-// that are seen are thus always a run from the first key; it may be empty.
+// A query sees the keys within the length of its row. A causal mask aligns the last query with the last key:
+// query t of Tq sees the keys up to t + Tk - Tq. The visible keys are always a prefix, which may be empty.
 struct AttentionMask {
   Tensor lengths{};  // i64 [N] in host memory, each in [0,Tk]; absent: all Tk
   bool causal = false;
 };
 
-// Number of keys that query t of row n sees, of `keys` for `queries`.
+// Number of keys visible to query t of row n.
 inline Index seen_keys(const AttentionMask& mask, Index n, Index t, Index queries, Index keys) {
   const Index length = mask.lengths.defined() ? mask.lengths.data<std::int64_t>()[n] : keys;
   return mask.causal ? std::clamp<Index>(t + 1 + keys - queries, 0, length) : length;
 }
 
-// Additive attention (Bahdanau et al. 2015), normalised where g is given as by Salimans and Kingma (2016):
+// Additive attention (Bahdanau et al. 2015); g normalises v (Salimans and Kingma 2016):
 //   score(t,n,s) = u·tanh(query(t,n) + key(s,n) + b), u = g·v/‖v‖, or v without g,
-//   weights(t,n,·) = softmax of the scores over the keys that are seen, in the precision of storage,
+//   weights(t,n,·) = softmax of the scores over the visible keys, in the storage type,
 //   context(t,n) = Σ_s weights(t,n,s)·value(s,n).
-// query, key and value are of one floating dtype, v, g and b of its arithmetic type. Nothing of Tq·Tk·A
-// elements is stored: backward computes the tanh again.
+// query, key and value share a floating dtype; v, g and b have its arithmetic type. No tensor of Tq·Tk·A
+// elements is stored: backward recomputes tanh.
 struct AdditiveInputs {
   Tensor query, key, value;  // [Tq,N,A], [Tk,N,A], [Tk,N,C]
   Tensor v, g, b;            // [A], [1] or absent, [A] or absent
@@ -88,51 +87,51 @@ constexpr const char* name_of(RnnCell cell) {
 struct RnnOptions {
   RnnCell cell = RnnCell::lstm;
   bool reverse = false;  // from the last step to the first
-  // Backward computes the gates again from states of every kRnnSegment-th step, which is all that forward
-  // leaves then: about 4/3 of the products, 1/16 of the memory.
+  // Forward keeps only the states of every kRnnSegment-th step, and backward recomputes the gates: about 4/3
+  // of the products, 1/16 of the memory.
   bool recompute = false;
-  // Steps of each row: i64 [N] in host memory, each in [0,T]; absent: all T. Beyond its length a row gives
-  // y = 0, keeps its states, and gets no gradient; reversed it begins at its length - 1.
+  // Steps of each row: i64 [N] in host memory, each in [0,T]; absent: T. Beyond its length a row has y = 0,
+  // keeps its states and gets no gradient. A reversed row starts at its length - 1.
   Tensor lengths{};
 };
 
-// Weights, x and h0 are of one floating dtype; biases and c0 of its arithmetic type. Absent: zeros.
+// Weights, x and h0 share a floating dtype; biases and c0 have its arithmetic type. Absent: zeros.
 struct RnnInputs {
-  Tensor x, h0, c0;             // [T,N,I], [N,P], and of lstm [N,H]
+  Tensor x, h0, c0;             // [T,N,I], [N,P], and for lstm [N,H]
   Tensor weight_ih, weight_hh;  // [G·H,I], [G·H,P]
   Tensor bias_ih, bias_hh;      // [G·H]
-  Tensor weight_hr;             // [P,H] of lstm; absent: P = H
+  Tensor weight_hr;             // [P,H] for lstm; absent: P = H
 };
 
 // ---- boxes
 
 enum class BoxMatching : std::uint8_t {
-  // Each anchor takes the object with which it overlaps most, if by the threshold or more; each object then
-  // takes the anchor that overlaps it most, from any other object; the last of several objects wins
-  // (torchvision's SSD).
+  // Each anchor gets the object with the largest IoU if that reaches the threshold. Then each object gets the
+  // anchor with the largest IoU, even from another object; of several objects the last wins (torchvision's
+  // SSD).
   argmax,
-  // First the pairs of the greatest overlap, one after the other, object and anchor once each, while they
-  // overlap by more than 1e-6; then the remaining anchors as above (Liu et al., "SSD: single shot multibox
-  // detector", 2016, as in its authors' Caffe).
+  // First the pairs with the largest IoU, each object and anchor once, as long as the IoU exceeds 1e-6; then
+  // the remaining anchors by the threshold (Liu et al., "SSD: single shot multibox detector", 2016, as in the
+  // authors' Caffe).
   greedy,
 };
 
 struct BoxMatchOptions {
   BoxMatching matching = BoxMatching::argmax;
-  float threshold = 0.5f;  // of intersection over union
-  // Divisors of the offsets of centres and of the logarithms of extents.
+  float threshold = 0.5f;  // IoU
+  // Divisors of centre offsets and of logarithms of extents.
   std::array<float, 2> variances{0.1f, 0.2f};
 };
 
-// The divisor of the sum of weighted losses.
+// Divisor of the sum of weighted losses.
 enum class LossShare : std::uint8_t {
-  batch,  // the anchors of the batch that have an object, at least one
-  image,  // those of the image, at least one, times the images
+  batch,  // number of anchors with an object in the batch, at least 1
+  image,  // the same in the image, times the number of images
 };
 
 struct MiningOptions {
   double negatives_per_positive = 3.0;
-  Index min_negatives = 0;  // of an image
+  Index min_negatives = 0;  // per image
   LossShare share = LossShare::batch;
 };
 

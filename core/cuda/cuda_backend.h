@@ -1,14 +1,11 @@
-// The backend of one NVIDIA GPU: cuBLASLt for products, cuDNN for convolutions, own kernels for everything
-// else.
+// Backend of one NVIDIA GPU: cuBLASLt for matrix products, cuDNN for convolutions, own kernels for the rest.
 //
-// Kernels are put on one stream and return at once; memory comes from a caching allocator whose blocks are
-// used in the order of that stream, so a block that is given back may be handed out while kernels before
-// still use it. Uploads have a stream of their own. A recording is a CUDA graph; recordings share an
-// allocator of their own, whose memory nothing else is given while one of them lives. The files of core/cuda
-// hold the bodies family by family.
+// Kernels are launched on one stream and return at once. The caching allocator reuses memory in the order of
+// that stream, so a freed block may be handed out while earlier kernels still use it. Uploads have a second
+// stream. A recording is a CUDA graph; all recordings share one allocator, whose memory serves nothing else
+// while a recording exists. The sources of a family define its kernels.
 //
-// A backend owns its handles of cuBLASLt and cuDNN, and must be destroyed before the CUDA runtime is, or not
-// at all.
+// A backend owns handles of cuBLASLt and cuDNN: destroy it before the CUDA runtime, or never.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -39,15 +36,15 @@ class CudaBackend final : public Backend {
   ~CudaBackend() override;
 
   Device device() const override { return {DeviceType::cuda, static_cast<std::int8_t>(index_)}; }
-  // That of recordings, while there is one under way.
+  // The allocator of recordings while one is made.
   CachingAllocator& allocator() override { return recording_ ? *recording_memory_ : *allocator_; }
   MemoryFigures memory() override;
   void reset_peak_memory() override;
   void set_rules(const ComputeRules& rules) override;
-  // A table (core/algorithms.h), also before it has lines.
+  // As a table (core/algorithms.h).
   std::string tuning_cache() const override { return to_text(algorithms_); }
   bool adopt_tuning_cache(const std::string& text) override;
-  // Also throws UserError when a kernel found a bad index since the last time.
+  // Also throws UserError if a kernel has found a bad index since the last call.
   void synchronize() override;
   std::uint64_t record_event() override;
   bool event_done(std::uint64_t event) override;
@@ -68,10 +65,10 @@ class CudaBackend final : public Backend {
   // ---- recording
   bool records() const override { return true; }
   std::unique_ptr<Recording> record(const std::function<void()>& work) override;
-  // Gives the memory of recordings back to the device when none of them lives, nor a tensor in it.
+  // Returns the memory of recordings to the device if neither a recording nor a tensor in it exists.
   void drop_unused_recording_memory();
 
-  // ---- kernels: the sources of a family define them
+  // ---- kernels
   AttentionKernels& attention() override;
   BoxKernels& boxes() override;
   ConvKernels& conv() override;
@@ -88,25 +85,25 @@ class CudaBackend final : public Backend {
   SoftmaxKernels& softmax() override;
   UpdateKernels& update() override;
 
-  // A change applies from the next call on.
+  // Changes apply from the next call.
   Rules& rules() { return rules_; }
   const Rules& rules() const { return rules_; }
-  // What cuDNN's plans and cuBLASLt's algorithms are looked up in, and noted.
+  // The chosen plans of cuDNN and algorithms of cuBLASLt.
   AlgorithmTable& algorithm_table() { return algorithms_; }
-  // Made when they are first asked for.
+  // Created at first use.
   Blas& blas();
   dnn::Library& dnn();
 
   cudaStream_t stream() const { return stream_; }
   // See DeviceLink::watch.
   void watch(std::function<void(double)> look) { look_ = std::move(look); }
-  // Where kernels report a bad index; device and host see the same memory.
+  // Memory shared by device and host, in which kernels report a bad index.
   Fault* fault() const { return fault_; }
-  // What the kernels of an update hand to one another, `bytes` of at most kUpdateRoom: it is there before the
-  // first of them, for a step whose memory is refused in the middle would be half done.
+  // Scratch memory of an update, at most kUpdateRoom bytes. It is allocated in advance, because running out
+  // of memory within an update would leave it half applied.
   static constexpr std::size_t kUpdateRoom = 2u << 20u;
   void* update_room(std::size_t bytes) const;
-  // Uninitialised memory for the life of a call.
+  // Uninitialised memory for the duration of a call.
   Tensor workspace(const Shape& shape, DType dtype) const {
     return Tensor::empty(shape, {dtype, device(), MemoryKind::workspace});
   }
@@ -114,7 +111,7 @@ class CudaBackend final : public Backend {
  private:
   void check_fault();
   void wait_for(cudaEvent_t event);
-  // Until all is done that the stream was asked for.
+  // Waits for all work of the stream.
   void wait_for_stream();
   [[noreturn]] void throw_fault();
   cudaGraphExec_t capture(const std::function<void()>& work);
@@ -127,13 +124,13 @@ class CudaBackend final : public Backend {
 
   int index_;
   std::unique_ptr<CachingAllocator> allocator_, transfer_allocator_;
-  // Shared with the recordings that live. Their replays follow one another on one stream, so what one of them
-  // gives back while it is made serves the next. Absent when there is none.
+  // Shared by all recordings. Replays run one after the other, so memory that is freed while a recording is
+  // made serves the next one. Absent without recordings.
   std::shared_ptr<CachingAllocator> recording_memory_;
-  bool recording_ = false;  // one is being made
+  bool recording_ = false;  // whether one is being made
   cudaStream_t stream_ = nullptr, upload_stream_ = nullptr;
-  cudaEvent_t uploaded_ = nullptr;  // the last upload
-  cudaEvent_t awaited_ = nullptr;   // the end of the stream, while somebody looks on
+  cudaEvent_t uploaded_ = nullptr;  // end of the last upload
+  cudaEvent_t awaited_ = nullptr;   // end of the work that a polling host awaits
   std::function<void(double)> look_;
   Fault* fault_ = nullptr;
   void* update_room_ = nullptr;
@@ -141,14 +138,14 @@ class CudaBackend final : public Backend {
   AlgorithmTable algorithms_;
   std::unique_ptr<Blas> blas_;
   std::unique_ptr<dnn::Library> dnn_;
-  // A ring: event e lies in slot e % kEvents.
+  // Ring buffer: event e is in slot e % kEvents.
   static constexpr std::size_t kEvents = 8;
   std::array<cudaEvent_t, kEvents> events_{};
   std::uint64_t last_event_ = 0, last_done_ = 0;
-  // A timestamp is the position of its event; events are kept when timestamps are cleared.
+  // A timestamp is the position of its event; clear_timestamps() keeps the events.
   std::vector<cudaEvent_t> timing_events_;
   std::size_t timestamps_ = 0;
-  // Shared pointers, since the families are incomplete types here.
+  // Shared pointers, because the families are incomplete types here.
   struct {
     std::shared_ptr<AttentionKernels> attention;
     std::shared_ptr<BoxKernels> boxes;

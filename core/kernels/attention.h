@@ -11,7 +11,7 @@ namespace tandem {
 struct AdditiveForward {
   AttentionMask mask;
   AdditiveInputs in;
-  Tensor context, weights;  // [Tq,N,C], [Tq,N,Tk], of the dtype of `in`
+  Tensor context, weights;  // [Tq,N,C], [Tq,N,Tk], in the dtype of `in`
 };
 
 struct AdditiveBackward {
@@ -25,10 +25,10 @@ struct AdditiveBackward {
 struct AttentionKernels {
   virtual ~AttentionKernels() = default;
 
-  // Softmax over the last axis of x [N,…,Tq,Tk], of the keys that each query sees; 0 for other keys, whatever
-  // their x.
+  // Softmax over the last axis of x [N,…,Tq,Tk], limited to the keys visible to each query. Masked keys get 0
+  // for any x.
   virtual void masked_softmax(const Tensor& x, const AttentionMask& mask, const Tensor& y) = 0;
-  // dx may be dy. dy of keys that are not seen is not read.
+  // dx may be dy. dy of masked keys is not read.
   virtual void masked_softmax_backward(const Tensor& y, const Tensor& dy, const AttentionMask& mask,
                                        const Tensor& dx) = 0;
   virtual void additive_attention(const AdditiveForward& args) = 0;

@@ -1,8 +1,8 @@
 // Box kernels: matching of anchors to objects and hard negative mining.
 //
-// Boxes of objects are (x1, y1, x2, y2), anchors (cx, cy, w, h), both in shares of the image's sides, f32.
-// The bits are the same on every device and at every level: nothing is fused, sums have one order, and the
-// lowest index of equals wins.
+// Objects are (x1, y1, x2, y2), anchors (cx, cy, w, h), both f32 and relative to the image's sides. Results
+// have the same bits on every device and CPU level: no multiply-add is fused, sums have one order, and the
+// lowest index wins a tie.
 #pragma once
 
 #include "core/op_options.h"
@@ -12,7 +12,7 @@ namespace tandem {
 
 struct BoxMatch {
   Tensor anchors;  // f32 [A,4], extents above 0
-  Tensor boxes;    // f32 [N,G,5], of an area above 0, each with its label from 1 on; 0 or below: absent
+  Tensor boxes;    // f32 [N,G,5]: corners of positive area, and a label from 1; 0 or less: padding
   BoxMatchOptions options;
   // Outputs.
   Tensor label;  // i32 [N,A], 0: background
@@ -21,14 +21,14 @@ struct BoxMatch {
   Tensor unmatched;  // i32 [N], objects without an anchor
 };
 
-// SSD's hard negative mining: chooses all anchors with an object, and of the others in an image those with
-// the greatest loss, in the number of the options (rounded down). Equal losses: the lower anchor first; NaN
-// counts as greatest.
+// SSD's hard negative mining: selects all anchors with an object and, per image, the other anchors with the
+// largest losses; the options give their number (rounded down). Ties: the lower anchor first. NaN counts as
+// largest.
 struct NegativeMining {
   Tensor loss;   // f32 [N,A]
   Tensor label;  // i32 [N,A]
   MiningOptions options;
-  // Outputs: the factors of each anchor's losses, of its class and of its box.
+  // Outputs: factors on each anchor's class loss and box loss.
   Tensor class_weight, box_weight;  // f32 [N,A]
 };
 

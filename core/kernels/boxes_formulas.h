@@ -1,6 +1,5 @@
-// The formulas of boxes (core/kernels/boxes.h) for host and device, with the same bits on all of them. A
-// product must not be fused with a sum: a GPU is told so by `product`, a host compiler by -ffp-contract=off
-// for the files that include this (CMakeLists.txt).
+// Formulas of boxes (core/kernels/boxes.h) for host and device, with the same bits on all of them. Products
+// must not be fused with sums: `product` prevents it on a GPU, -ffp-contract=off (CMakeLists.txt) on hosts.
 #pragma once
 
 #include <array>

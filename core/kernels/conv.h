@@ -12,8 +12,8 @@ struct ConvKernels {
   virtual void conv2d(const Tensor& x, const Tensor& filter, const Tensor& bias, const Tensor& y,
                       const Conv2dOptions& options) = 0;
   // conv2d that also returns Σ y and Σ y² over all positions, f32 or f64 [2,O], without a pass over y.
-  // Returns an absent tensor, and leaves y undefined, where the device cannot or would be slower. The
-  // variance Σ y²/n - (Σ y/n)² loses about as many digits as (mean/deviation)² has.
+  // Returns an absent tensor, and leaves y undefined, if the device does not support it or would be slower.
+  // The variance Σ y²/n - (Σ y/n)² loses about as many digits as (mean/deviation)² has.
   virtual Tensor conv2d_with_sums(const Tensor& x, const Tensor& filter, const Tensor& y,
                                   const Conv2dOptions& options) = 0;
   virtual void conv2d_input_gradient(const Tensor& dy, const Tensor& filter, const Tensor& dx,

@@ -3,8 +3,7 @@
 // A formula is a struct with
 //   arity                     number of operands
 //   eval(c, operands…)        the value, for compute types float, double and, if kIntegral, int64; `c` holds
-//   the
-//                             formula's constants in the compute type
+//                             the formula's constants in the compute type
 //   kSaves, derivative(c, s)  optional, arity 1: the derivative as a function of the saved input or output s
 //   gradient(c, s, dy)        optional: dy·derivative, where the product could give 0·inf
 // `Formulas` at the end lists all formulas; FormulaId is the position in that list.

@@ -14,8 +14,7 @@ struct IndexKernels {
   virtual void gather(const Tensor& x, const Tensor& index, int axis, const Tensor& y) = 0;
   // Adds src to y at the positions of `index` along `axis`, in a fixed order.
   virtual void scatter_add(const Tensor& src, const Tensor& index, int axis, const Tensor& y) = 0;
-  // index (K elements of any shape) picks slices of x along `axis`; y has extent K there. Errors name
-  // `op`.
+  // index (K elements of any shape) picks slices of x along `axis`; y has extent K there. Errors name `op`.
   virtual void index_select(const Tensor& x, const Tensor& index, int axis, const Tensor& y,
                             const char* op = "index_select") = 0;
   // Adds slice k of src to slice index[k] of y, in the order of k, unless index[k] is `skip`.

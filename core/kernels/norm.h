@@ -36,7 +36,7 @@ struct BatchNormBackward {
 struct NormKernels {
   virtual ~NormKernels() = default;
 
-  // On a CPU y may be absent: only the statistics are computed.
+  // On a CPU y may be absent, to compute only the statistics.
   virtual void batch_norm_train(const BatchNormForward& args) = 0;
   // Normalises by args.running_mean and running_var; writes y and, if given, the mask. y may be residual
   // itself.

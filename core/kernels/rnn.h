@@ -1,13 +1,13 @@
 // Recurrent kernels: layers over sequences [T,N,C].
 //
-// One call is a layer in one direction: T steps of N rows, I inputs, H units, P outputs (H, or the rows of
-// weight_hr), G gates, in PyTorch's order in the rows of weights. σ is the logistic function, a =
-// W_ih x + b_ih, q = W_hh h + b_hh, and
+// A call computes a layer in one direction: T steps of N rows, I inputs, H units, P outputs (H, or the rows
+// of weight_hr) and G gates in PyTorch's order. With the logistic function σ, a = W_ih x + b_ih and q = W_hh
+// h + b_hh, the cells are
 //   lstm      i f o = σ(a + q), g = tanh(a + q); c ← f⊙c + i⊙g; h ← W_hr (o⊙tanh c)       gates i f g o
 //   gru       r z = σ(a + q), n = tanh(a + r⊙q); h ← (1-z)⊙n + z⊙h                         gates r z n
 //   rnn_tanh  h ← tanh(a + q), rnn_relu  h ← max(a + q, 0)
-// Gate arithmetic, c and the gradients of h and c between steps are of the arithmetic type; x, h, weights and
-// saved tensors may be of a 16-bit type. Gradients of gates are rounded to it where they enter a product.
+// Gates, c, and the gradients of h and c between steps have the arithmetic type; x, h, weights and saved
+// tensors may be 16-bit. Gate gradients are rounded to that type before products.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ namespace tandem {
 
 inline constexpr Index kRnnSegment = 16;  // steps: see RnnOptions::recompute
 
-// Results of forward that backward needs, in a layout of the device's choice.
+// Results of forward that backward needs, in the device's own layout.
 struct RnnReserve {
   Tensor gates, states;
 };
@@ -27,8 +27,8 @@ struct RnnReserve {
 struct RnnForward {
   RnnOptions options;
   RnnInputs in;
-  Tensor y, h_n, c_n;  // [T,N,P], [N,P], and of lstm [N,H]
-  bool keep = false;   // backward follows: returns a reserve
+  Tensor y, h_n, c_n;  // [T,N,P], [N,P], and for lstm [N,H]
+  bool keep = false;   // return the reserve for backward
 };
 
 struct RnnBackward {
@@ -40,9 +40,10 @@ struct RnnBackward {
   std::array<GradOutput, 8> gradients{};  // of `in`, in its order; absent: not needed
 };
 
-// The reserve of hosts: gates [T,N,G·H] activated, in the dtype of x, and states [T,N,H]: c of lstm in the
-// arithmetic type, q of n for gru in the dtype of x. With `recompute` states alone, [⌈T/kRnnSegment⌉,N,H]: c
-// of lstm before each segment. Absent where there is none, and without `keep`.
+// A new reserve in the common layout: activated gates [T,N,G·H] in the dtype of x, and states [T,N,H], which
+// are c for lstm in the arithmetic type, and q of gate n for gru in the dtype of x. With `recompute` only
+// states [⌈T/kRnnSegment⌉,N,H]: c for lstm before each segment. Unneeded tensors are absent, and all without
+// `keep`.
 RnnReserve host_reserve(const RnnForward& args);
 
 struct RnnKernels {

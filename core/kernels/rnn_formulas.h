@@ -1,5 +1,5 @@
-// One step of the cells of recurrent layers for host and device: core/kernels/rnn.h has the formulas. `a` are
-// what the inputs give to the gates, `q` what the hidden state does, in the order of the gates.
+// One step of the recurrent cells of core/kernels/rnn.h, for host and device. `a` is the input's part of the
+// gates, `q` the hidden state's, in the order of the gates.
 #pragma once
 
 #include "core/kernels/math.h"

@@ -1,21 +1,20 @@
-// Update rules for host and device: the options of each, the numbers it works with for one parameter of a
-// model, and what it does to one element.
+// Optimizer update rules for host and device: options, constants for one parameter, and the formula for one
+// element.
 //
-// A rule is a struct of its options (f64; plain data; their defaults are those of optim/) with
-//   prepare(k, u)          its part of the constants of one parameter: f64, rounded once
-//   with_element(visit)    calls visit(TypeTag<E>{}) with the element formula that its options ask for (host)
-//   trust_ratio(u, w, x)   where E::kAdapts: the factor on the learning rate from two norms
-//   rests()                whether an element whose gradient is 0 keeps its value and moments, bit for bit
-//   and
-//                          whatever the step, where the weight decay is 0; a rule without it has none that do
+// A rule is a struct of its options (f64, plain data; optim/ has the defaults and references) with
+//   prepare(k, u)            sets its constants for one parameter: computed in f64, rounded once
+//   with_element(visit)      calls visit(TypeTag<E>{}) with the element formula for its options (host)
+//   trust_ratio(u, w, x)     if E::kAdapts: the factor on the learning rate, from two norms
+//   zero_grad_is_noop()      optional: whether an element with a zero gradient and no weight decay keeps its
+//                            value and moments, bit for bit, in every step
 // An element formula E has
-//   kMoments               how many moments it uses, the first ones of UpdateBuffers
-//   step(k, g, w, a, b, c) the update of one element: w is the master, a, b, c the moments
-//   compared(k, g, w, a, b)  where E::kAdapts: the value whose norm is set against the parameter's in a first
-//                          pass; kComparedStores says that it has updated the moments, and `step` has not to
-// All of it is f32 but for the constants. A rule sees the unscaled, clipped gradient; it never sees a scale.
-// References stand beside the rules in optim/. `UpdateRules` at the end lists them: backends follow that
-// list.
+//   kMoments                 number of moments, the first ones of UpdateBuffers
+//   step(k, g, w, a, b, c)   updates one element: master w, moments a, b, c
+//   compared(k, g, w, a, b)  if E::kAdapts: the value whose norm a first pass compares with the parameter's.
+//   If
+//                            kComparedStores, it updates the moments, and `step` does not
+// Element formulas are f32. A rule sees the unscaled, clipped gradient, never a scale. Backends compile every
+// rule of the list `UpdateRules`.
 #pragma once
 
 #include <cmath>
@@ -31,10 +30,10 @@
 
 namespace tandem::update_rules {
 
-// What rules make of their options for one parameter in one step; each fills what it uses.
+// Constants for one parameter in one step; each rule sets those that it uses.
 struct UpdateConstants {
   float gradient_factor = 1.0f, clip_value = 0.0f;
-  float lr = 0.0f;  // with the group's factor, and the trust ratio where there is one
+  float lr = 0.0f;  // times the group's factor and the trust ratio, if any
   float weight_decay = 0.0f;
   float shrink = 1.0f;                  // 1 - lr·weight_decay: decoupled decay
   float momentum = 0.0f, fresh = 1.0f;  // momentum ← momentum·old + fresh·gradient
@@ -44,21 +43,21 @@ struct UpdateConstants {
   float eps = 0.0f;
 };
 
-// One parameter in one step, as its rule sees it.
+// Arguments of a rule for one parameter in one step.
 struct ParameterUpdate {
-  double lr = 0.0;  // with the group's factor
+  double lr = 0.0;  // times the group's factor
   double weight_decay = 0.0;
-  double number = 1.0;  // of this update of the parameter, from 1
+  double number = 1.0;  // number of this update of the parameter, from 1
 };
 
-// The gradient a rule sees. NaN stays NaN.
+// The unscaled, clipped gradient. NaN stays NaN.
 TANDEM_HD float unscaled(const UpdateConstants& k, float gradient) {
   const float g = gradient * k.gradient_factor;
   const float low = g < -k.clip_value ? -k.clip_value : g;
   return low > k.clip_value ? k.clip_value : low;
 }
 
-// What an element formula is unless it says otherwise.
+// Default properties of an element formula.
 template <int Moments>
 struct Element {
   static constexpr int kMoments = Moments;
@@ -102,7 +101,7 @@ struct Sgd {
 
 // ---- Adam, AdamW, LAMB
 
-// Moments 1: mean of gradients, 2: mean of squares, both corrected for their start.
+// Moments 1: mean of gradients, 2: mean of squares, both bias-corrected.
 struct AdamMoments {
   double beta1 = 0.0, beta2 = 0.0, eps = 0.0;
 
@@ -222,16 +221,15 @@ struct Adagrad {
     k.lr = static_cast<float>(u.lr / (1.0 + (u.number - 1.0) * lr_decay));
     k.eps = static_cast<float>(eps);
   }
-  bool zero_grad_is_noop() const {
-    return static_cast<float>(eps) > 0.0f;
-  }  // 0/0 else, where the sum is still 0
+  // With eps 0 and a sum of 0 the update is 0/0.
+  bool zero_grad_is_noop() const { return static_cast<float>(eps) > 0.0f; }
   template <class Visit>
   void with_element(Visit&& visit) const {
     visit(TypeTag<Formula>{});
   }
 };
 
-// ---- LARS and LAMB: the learning rate of a parameter depends on norms
+// ---- LARS and LAMB: the learning rate depends on norms of the parameter
 
 // Moment 1: momentum.
 struct Lars {
@@ -286,9 +284,9 @@ struct Lamb : AdamMoments {
   }
 };
 
-// ---- Assign: values that an optimizer has computed (optim/update_context.h)
+// ---- Assign: values computed by an optimizer (optim/update_context.h)
 
-// The weight becomes the gradient, as it is or, with `unscales`, as rules see it. No moments.
+// The weight becomes the gradient; with `unscales`, the unscaled, clipped one. No moments.
 struct Assign {
   bool unscales = false;
 
@@ -318,7 +316,7 @@ using UpdateRules = update_rules::RuleList<update_rules::Sgd, update_rules::Adam
                                            update_rules::Rmsprop, update_rules::Adagrad, update_rules::Lars,
                                            update_rules::Lamb, update_rules::Assign>;
 
-// Any of UpdateRules, as plain data that a kernel takes by value.
+// One of UpdateRules, as plain data that kernels take by value.
 class UpdateRule {
  public:
   UpdateRule() : UpdateRule(update_rules::Sgd{}) {}
@@ -330,10 +328,10 @@ class UpdateRule {
     std::memcpy(options_, &rule, sizeof(rule));
   }
 
-  // Bound of every element of the gradient, once unscaled.
+  // Bound on every element of the unscaled gradient.
   double clip_value = std::numeric_limits<double>::infinity();
 
-  // Calls visit with the rule it is.
+  // Calls visit(rule).
   template <class Visit>
   void visit(Visit&& visit) const {
     visit_one(UpdateRules{}, visit);
@@ -345,13 +343,13 @@ class UpdateRule {
     });
     return zero_grad_is_noop;
   }
-  // Whether the learning rate of a parameter depends on norms over all of it (host).
+  // Whether the learning rate depends on norms of the parameter (host).
   bool adapts() const {
     bool adapts = false;
     with_element([&]<class Formula>(TypeTag<Formula>) { adapts = Formula::kAdapts; });
     return adapts;
   }
-  // Its element formula (host).
+  // Calls visit with the element formula (host).
   template <class Visit>
   void with_element(Visit&& visitor) const {
     visit([&](const auto& rule) { rule.with_element(visitor); });
@@ -359,7 +357,7 @@ class UpdateRule {
   TANDEM_HD void prepare(update_rules::UpdateConstants& k, const update_rules::ParameterUpdate& u) const {
     prepare_one(UpdateRules{}, k, u);
   }
-  // From two norms that are not 0: of the parameter, and of what Element::compared gave.
+  // From two norms above 0: of the parameter, and of the values of `compared`.
   TANDEM_HD double trust_ratio(const update_rules::ParameterUpdate& u, double weight, double other) const {
     double ratio = 1.0;
     trust_ratio_of_one(UpdateRules{}, u, weight, other, ratio);
@@ -412,7 +410,7 @@ namespace kernels {
 
 using update_rules::UpdateConstants;
 
-// `updates`: how many the parameter has had before this one.
+// `updates`: number of earlier updates of the parameter.
 TANDEM_HD UpdateConstants constants_of(const UpdateRule& rule, const UpdateRange& range, std::int64_t updates,
                                        const StepState& state) {
   const update_rules::ParameterUpdate u{.lr = state.learning_rate * static_cast<double>(range.lr_factor),
@@ -427,8 +425,8 @@ TANDEM_HD UpdateConstants constants_of(const UpdateRule& rule, const UpdateRange
   return k;
 }
 
-// The factor on the learning rate of one parameter from two squared norms: of the parameter, and of what its
-// rule compares with it. 1 where either norm is zero.
+// Factor on the learning rate of a parameter from two squared norms: of the parameter, and of the values of
+// `compared`. 1 if either norm is 0.
 TANDEM_HD double trust_ratio(const UpdateRule& rule, const UpdateRange& range, double weight_squares,
                              double squares) {
   if (!range.adapt || !(weight_squares > 0.0) || !(squares > 0.0)) return 1.0;

@@ -1,8 +1,5 @@
-// Value: a given option: a tree like JSON with the origin of every value, so that messages can name file and
-// line.
-//
-// Members keep the order of the file. Integers and numbers are distinguished by notation (1 and 1.0).
-// and 1.0).
+// Value: a given option, as a tree like JSON with the origin of every value, so that messages can name file
+// and line. Members keep the order of the file. Integers and numbers differ in notation (1 and 1.0).
 #pragma once
 
 #include <concepts>

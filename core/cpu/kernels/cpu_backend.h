@@ -1,7 +1,6 @@
-// The backend of the host's CPU: oneDNN for convolution, matmul and pooling, Eigen for dense algebra and
-// maths, own vectorised kernels for memory-bound work. OpenMP is the one thread team.
-//
-// The sources of a family define its kernels and its accessor. Every call returns when its work is done.
+// Backend of the host's CPU: oneDNN and Eigen for matrix products and some convolutions, own vectorised
+// kernels for the rest, OpenMP for threads. Calls return when their work is done. The sources of a family
+// define its kernels and its accessor.
 #pragma once
 
 #include "core/backend.h"
@@ -44,7 +43,7 @@ class CpuBackend final : public Backend {
 
 CpuBackend& backend();
 
-// The only object of a class of kernels, which has no state.
+// The single object of a class of kernels, which has no state.
 template <class Kernels>
 Kernels& instance() {
   static Kernels kernels;
