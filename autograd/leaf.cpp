@@ -1,7 +1,6 @@
 #include "autograd/leaf.h"
 
 #include <map>
-#include <memory>
 
 #include "autograd/ops/elementwise.h"
 #include "core/error.h"

@@ -7,12 +7,10 @@ thread_local bool grad_enabled = true;
 thread_local bool higher_order = false;
 }  // namespace
 
-GradMode::GradMode(bool enabled) : outer_(grad_enabled) { grad_enabled = enabled; }
-GradMode::~GradMode() { grad_enabled = outer_; }
+GradMode::GradMode(bool enabled) : ScopedValue(grad_enabled, enabled) {}
 bool GradMode::enabled() { return grad_enabled; }
 
-HigherOrder::HigherOrder() : outer_(higher_order) { higher_order = true; }
-HigherOrder::~HigherOrder() { higher_order = outer_; }
+HigherOrder::HigherOrder() : ScopedValue(higher_order, true) {}
 bool HigherOrder::active() { return higher_order; }
 
 }  // namespace tandem

@@ -1,19 +1,15 @@
 // Per-thread scopes that change `apply`. They nest, and an exception restores the outer state.
 #pragma once
 
+#include "core/scoped_value.h"
+
 namespace tandem {
 
 // Whether ops are recorded. On by default.
-class GradMode {
+class GradMode : ScopedValue<bool> {
  public:
   explicit GradMode(bool enabled);
-  ~GradMode();
-  GradMode(const GradMode&) = delete;
-  GradMode& operator=(const GradMode&) = delete;
   static bool enabled();
-
- private:
-  bool outer_;
 };
 
 // Disables recording, for evaluation and updates.
@@ -23,16 +19,10 @@ class NoGrad : public GradMode {
 };
 
 // Runs fused ops as compositions of differentiable ops, for gradients of gradients.
-class HigherOrder {
+class HigherOrder : ScopedValue<bool> {
  public:
   HigherOrder();
-  ~HigherOrder();
-  HigherOrder(const HigherOrder&) = delete;
-  HigherOrder& operator=(const HigherOrder&) = delete;
   static bool active();
-
- private:
-  bool outer_;
 };
 
 }  // namespace tandem

@@ -7,8 +7,7 @@ thread_local PrecisionPolicy* active_policy = nullptr;
 thread_local const ObserverScope* innermost_observer = nullptr;
 }  // namespace
 
-PrecisionScope::PrecisionScope(PrecisionPolicy* policy) : outer_(active_policy) { active_policy = policy; }
-PrecisionScope::~PrecisionScope() { active_policy = outer_; }
+PrecisionScope::PrecisionScope(PrecisionPolicy* policy) : ScopedValue(active_policy, policy) {}
 PrecisionPolicy* PrecisionScope::active() { return active_policy; }
 
 ObserverScope::ObserverScope(OpObserver& o) : observer(o), outer(innermost_observer) {

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "autograd/op.h"
+#include "core/scoped_value.h"
 
 namespace tandem {
 
@@ -21,16 +22,10 @@ class PrecisionPolicy {
 };
 
 // Activates `policy` (nullptr: none) within the scope.
-class PrecisionScope {
+class PrecisionScope : ScopedValue<PrecisionPolicy*> {
  public:
   explicit PrecisionScope(PrecisionPolicy* policy);
-  ~PrecisionScope();
-  PrecisionScope(const PrecisionScope&) = delete;
-  PrecisionScope& operator=(const PrecisionScope&) = delete;
   static PrecisionPolicy* active();
-
- private:
-  PrecisionPolicy* outer_;
 };
 
 class OpObserver {

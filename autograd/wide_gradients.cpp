@@ -10,8 +10,7 @@ namespace {
 thread_local bool wide_gradients = false;
 }  // namespace
 
-WideGradients::WideGradients(bool enabled) : outer_(wide_gradients) { wide_gradients = enabled; }
-WideGradients::~WideGradients() { wide_gradients = outer_; }
+WideGradients::WideGradients(bool enabled) : ScopedValue(wide_gradients, enabled) {}
 bool WideGradients::enabled() { return wide_gradients; }
 
 namespace ops {

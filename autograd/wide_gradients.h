@@ -3,22 +3,17 @@
 
 #include <span>
 
+#include "core/scoped_value.h"
 #include "core/tensor.h"
 
 namespace tandem {
 
 // Ops recorded in the scope have 16-bit results with f32 gradients, which backward accumulates and passes on
 // unrounded. Forward values keep their bits. Per thread, off by default; the innermost scope counts.
-class WideGradients {
+class WideGradients : ScopedValue<bool> {
  public:
   explicit WideGradients(bool enabled);
-  ~WideGradients();
-  WideGradients(const WideGradients&) = delete;
-  WideGradients& operator=(const WideGradients&) = delete;
   static bool enabled();
-
- private:
-  bool outer_;
 };
 
 namespace ops {

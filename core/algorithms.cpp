@@ -1,7 +1,6 @@
 #include "core/algorithms.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <sstream>
 #include <string_view>
 

@@ -64,11 +64,9 @@ thread_local RandomKey current;
 
 RandomScope::RandomScope(std::uint64_t seed, std::uint32_t step, std::uint32_t micro_batch,
                          const std::int64_t* counter)
-    : outer_(current) {
+    : ScopedValue(current, {.seed = seed, .step = step, .micro_batch = micro_batch, .counter = counter}) {
   require(micro_batch < 4096, "random", "at most 4096 micro-batches per step, got index {}", micro_batch);
-  current = {.seed = seed, .step = step, .micro_batch = micro_batch, .counter = counter};
 }
-RandomScope::~RandomScope() { current = outer_; }
 
 RandomKey next_random_key(RandomPurpose purpose) {
   RandomKey key = current;

@@ -6,6 +6,8 @@
 #include <array>
 #include <cstdint>
 
+#include "core/scoped_value.h"
+
 namespace tandem {
 
 // Purpose of random numbers; purposes never share a stream. The values are part of the checkpoint format.
@@ -60,17 +62,11 @@ class RandomStream {
 };
 
 // The (seed, step, micro-batch) of random ops on this thread, and their call counter.
-class RandomScope {
+class RandomScope : ScopedValue<RandomKey> {
  public:
   // `counter`: see RandomKey; must outlive all work of the scope, including backward.
   RandomScope(std::uint64_t seed, std::uint32_t step, std::uint32_t micro_batch,
               const std::int64_t* counter = nullptr);
-  ~RandomScope();
-  RandomScope(const RandomScope&) = delete;
-  RandomScope& operator=(const RandomScope&) = delete;
-
- private:
-  RandomKey outer_;
 };
 
 // The key of the next random op on this thread; advances the call counter. Outside a RandomScope seed and

@@ -10,7 +10,8 @@
 #include <optional>
 #include <vector>
 
-#include "nn/layers/conv_norm.h"
+#include "nn/layers/batch_norm.h"
+#include "nn/layers/conv.h"
 #include "nn/layers/linear.h"
 #include "nn/layers/pool.h"
 #include "nn/layers/sequential.h"

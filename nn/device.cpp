@@ -8,8 +8,7 @@ namespace {
 thread_local Device build_device;
 }  // namespace
 
-BuildDevice::BuildDevice(Device device) : outer_(build_device) { build_device = device; }
-BuildDevice::~BuildDevice() { build_device = outer_; }
+BuildDevice::BuildDevice(Device device) : ScopedValue(build_device, device) {}
 Device BuildDevice::current() { return build_device; }
 
 Device device_of(const Module& module) {

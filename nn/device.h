@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/device.h"
+#include "core/scoped_value.h"
 
 namespace tandem::nn {
 
@@ -9,17 +10,11 @@ class Module;
 
 // Modules that this thread builds within the scope are on `device`; outside of any scope, on the CPU. On
 // kShapes (core/shapes_backend.h) a model of any size is built at once, for its shapes.
-class BuildDevice {
+class BuildDevice : ScopedValue<Device> {
  public:
   explicit BuildDevice(Device device);
-  ~BuildDevice();
-  BuildDevice(const BuildDevice&) = delete;
-  BuildDevice& operator=(const BuildDevice&) = delete;
 
   static Device current();
-
- private:
-  const Device outer_;
 };
 
 // The device of the module's parameters, statistics and constants; the CPU if it has none.

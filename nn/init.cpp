@@ -196,4 +196,23 @@ Tensor parameter_memory(const Shape& shape) {
                        {.dtype = DType::f32, .device = BuildDevice::current(), .kind = MemoryKind::masters});
 }
 
+Parameter constant_parameter(const Shape& shape, double value) {
+  const Tensor memory = parameter_memory(shape);
+  init::constant(memory, value);
+  return Parameter(memory);
+}
+
+Parameter new_weight(const Shape& shape, WeightInit init, ParameterLayout layout) {
+  const Tensor weight = parameter_memory(shape);
+  initialise(weight, init);
+  return Parameter(weight, layout);
+}
+
+Parameter new_bias(Index features, const Shape& weight, WeightInit init) {
+  if (init != WeightInit::standard) return constant_parameter({features}, 0.0);
+  const Tensor bias = parameter_memory({features});
+  init::default_bias(bias, weight);
+  return Parameter(bias);
+}
+
 }  // namespace tandem::nn

@@ -8,7 +8,7 @@
 
 #include <string>
 
-#include "core/tensor.h"
+#include "autograd/leaf.h"
 
 namespace tandem::nn {
 
@@ -77,5 +77,10 @@ void initialise(const Tensor& weight, WeightInit init);
 
 // New f32 memory for a parameter, on the device for modules (nn/device.h).
 Tensor parameter_memory(const Shape& shape);
+// New parameters: with one value, a weight, and the bias of a weight, which starts at 0 unless `init` is
+// standard.
+Parameter constant_parameter(const Shape& shape, double value);
+Parameter new_weight(const Shape& shape, WeightInit init, ParameterLayout layout = ParameterLayout::plain);
+Parameter new_bias(Index features, const Shape& weight, WeightInit init);
 
 }  // namespace tandem::nn

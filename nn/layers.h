@@ -7,7 +7,6 @@
 #include "nn/layers/batch_norm.h"
 #include "nn/layers/cast.h"
 #include "nn/layers/conv.h"
-#include "nn/layers/conv_norm.h"
 #include "nn/layers/dropout.h"
 #include "nn/layers/embedding.h"
 #include "nn/layers/graph.h"
@@ -19,4 +18,3 @@
 #include "nn/layers/sampled_softmax.h"
 #include "nn/layers/sequential.h"
 #include "nn/layers/shape.h"
-#include "nn/layers/split.h"

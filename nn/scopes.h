@@ -2,7 +2,6 @@
 // also on exceptions; they nest, and cost nothing if unused. Like a module's mode they apply on every thread.
 #pragma once
 
-#include <utility>
 #include <vector>
 
 #include "nn/module.h"

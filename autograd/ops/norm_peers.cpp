@@ -13,8 +13,7 @@ namespace {
 thread_local BatchNormPeers* peers_here = nullptr;
 }  // namespace
 
-BatchNormPeersScope::BatchNormPeersScope(BatchNormPeers* peers) : outer_(peers_here) { peers_here = peers; }
-BatchNormPeersScope::~BatchNormPeersScope() { peers_here = outer_; }
+BatchNormPeersScope::BatchNormPeersScope(BatchNormPeers* peers) : ScopedValue(peers_here, peers) {}
 BatchNormPeers* BatchNormPeersScope::current() { return peers_here; }
 
 namespace ops {

@@ -12,6 +12,7 @@
 #include <span>
 
 #include "autograd/ops/norm_ops.h"
+#include "core/scoped_value.h"
 
 namespace tandem {
 
@@ -32,17 +33,11 @@ class NoBatchNormPeers final : public BatchNormPeers {
 };
 
 // Sets the peers of this thread. Scopes nest; nullptr: each shard alone.
-class BatchNormPeersScope {
+class BatchNormPeersScope : ScopedValue<BatchNormPeers*> {
  public:
   // Kept by reference, by the tape too.
   explicit BatchNormPeersScope(BatchNormPeers* peers);
-  ~BatchNormPeersScope();
-  BatchNormPeersScope(const BatchNormPeersScope&) = delete;
-  BatchNormPeersScope& operator=(const BatchNormPeersScope&) = delete;
   static BatchNormPeers* current();
-
- private:
-  BatchNormPeers* outer_;
 };
 
 namespace ops {

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "autograd/apply.h"
-#include "autograd/ops/elementwise.h"
 #include "autograd/ops/random_ops.h"
 #include "core/error.h"
 #include "core/kernels/random.h"
@@ -54,9 +53,7 @@ void require_drawable(const char* op, const Shape& shape, DType dtype) {
   require(shape.numel() <= kMost, op, "{} has more than the 2^34 elements of one draw; draw parts of it",
           to_string(shape));
 }
-}  // namespace
 
-namespace {
 Tensor dropped(const Tensor& x, double p, bool training, bool locked) {
   require(x.defined(), "dropout", "the input is absent");
   require(p >= 0.0 && p < 1.0, "dropout", "the probability must lie in [0,1), got {}", p);

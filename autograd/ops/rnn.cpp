@@ -1,7 +1,5 @@
 #include "autograd/ops/rnn.h"
 
-#include <optional>
-
 #include "autograd/apply.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/lengths.h"

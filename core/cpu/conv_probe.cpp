@@ -11,12 +11,10 @@ thread_local ConvolutionTrace* trace = nullptr;
 
 }  // namespace
 
-ForcedConvolution::ForcedConvolution(ConvAlgorithm algorithm) : outer_(std::exchange(forced, algorithm)) {}
-ForcedConvolution::~ForcedConvolution() { forced = outer_; }
+ForcedConvolution::ForcedConvolution(ConvAlgorithm algorithm) : ScopedValue(forced, algorithm) {}
 std::optional<ConvAlgorithm> ForcedConvolution::active() { return forced; }
 
-ConvolutionTrace::ConvolutionTrace() : outer_(std::exchange(trace, this)) {}
-ConvolutionTrace::~ConvolutionTrace() { trace = outer_; }
+ConvolutionTrace::ConvolutionTrace() : ScopedValue(trace, this) {}
 ConvolutionTrace* ConvolutionTrace::active() { return trace; }
 
 std::vector<std::string> ConvolutionTrace::take() { return std::exchange(algorithms_, {}); }

@@ -6,30 +6,22 @@
 #include <vector>
 
 #include "core/cpu/conv_choice.h"
+#include "core/scoped_value.h"
 
 namespace tandem::cpu {
 
 // Forces `algorithm` for all passes during its lifetime; throws InternalError for a pass that the algorithm
 // cannot compute (convolution_by). The innermost object applies.
-class ForcedConvolution {
+class ForcedConvolution : ScopedValue<std::optional<ConvAlgorithm>> {
  public:
   explicit ForcedConvolution(ConvAlgorithm algorithm);
-  ~ForcedConvolution();
-  ForcedConvolution(const ForcedConvolution&) = delete;
-  ForcedConvolution& operator=(const ForcedConvolution&) = delete;
   static std::optional<ConvAlgorithm> active();
-
- private:
-  std::optional<ConvAlgorithm> outer_;
 };
 
 // Records the algorithms of the passes during its lifetime, in the innermost object.
-class ConvolutionTrace {
+class ConvolutionTrace : ScopedValue<ConvolutionTrace*> {
  public:
   ConvolutionTrace();
-  ~ConvolutionTrace();
-  ConvolutionTrace(const ConvolutionTrace&) = delete;
-  ConvolutionTrace& operator=(const ConvolutionTrace&) = delete;
   static ConvolutionTrace* active();
 
   void add(const std::string& algorithm) { algorithms_.push_back(algorithm); }
@@ -37,7 +29,6 @@ class ConvolutionTrace {
   std::vector<std::string> take();
 
  private:
-  ConvolutionTrace* outer_;
   std::vector<std::string> algorithms_;
 };
 

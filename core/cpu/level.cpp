@@ -7,7 +7,6 @@
 #include "core/backend.h"
 #include "core/device_library.h"
 #include "core/error.h"
-#include "core/suggest.h"
 
 namespace tandem::cpu {
 

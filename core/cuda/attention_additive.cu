@@ -4,7 +4,6 @@
 // order.
 #include <cuda_runtime.h>
 
-#include <array>
 #include <limits>
 
 #include "core/cuda/attention_mask.h"

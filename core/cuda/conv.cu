@@ -5,7 +5,6 @@
 // sum in a fixed order. These are correct but not fast.
 #include <cuda_runtime.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 

@@ -5,7 +5,6 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "core/cuda/capture.h"
 #include "core/cuda/cuda_backend.h"

@@ -5,7 +5,6 @@
 // and keeps their scale and offset in registers.
 #include <cuda_runtime.h>
 
-#include <algorithm>
 #include <numeric>
 
 #include "core/cuda/cuda_backend.h"

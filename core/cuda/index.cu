@@ -11,7 +11,6 @@
 #include <bit>
 #include <cstring>
 #include <string_view>
-#include <utility>
 
 #include "core/cuda/cuda_backend.h"
 #include "core/cuda/divider.h"

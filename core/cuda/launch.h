@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <concepts>
-#include <cstdint>
 #include <string_view>
 #include <utility>
 

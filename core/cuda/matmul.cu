@@ -9,7 +9,6 @@
 // copies of the operands, and copy a 16-bit result from padded rows; the bits are unchanged.
 #include <cuda_runtime.h>
 
-#include <cstdint>
 #include <type_traits>
 
 #include "core/cuda/blas.h"

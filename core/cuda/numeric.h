@@ -6,7 +6,6 @@
 #include <cuda_fp16.h>
 
 #include <cstdint>
-#include <limits>
 #include <type_traits>
 
 #include "core/dtype.h"

@@ -7,7 +7,6 @@
 
 #include <cuda_runtime.h>
 
-#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <limits>

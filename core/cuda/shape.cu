@@ -14,7 +14,6 @@
 #include <array>
 #include <cstdlib>
 #include <optional>
-#include <utility>
 
 #include "core/cuda/cuda_backend.h"
 #include "core/cuda/divider.h"

@@ -6,7 +6,6 @@
 // or an infinite maximum gives NaN in the whole row.
 #include <cuda_runtime.h>
 
-#include <algorithm>
 #include <limits>
 #include <type_traits>
 #include <utility>

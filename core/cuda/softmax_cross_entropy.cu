@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <type_traits>
 
 #include "core/cuda/cuda_backend.h"
 #include "core/cuda/launch.h"
@@ -17,7 +16,6 @@
 #include "core/cuda/rows.h"
 #include "core/cuda/softmax.h"
 #include "core/cuda/targets.h"
-#include "core/error.h"
 #include "core/kernels/math.h"
 
 namespace tandem::cuda {

@@ -1,7 +1,6 @@
 // Memory-bound kernels after the update (commit, averages), and in-place changes of a buffer.
 #include <cuda_runtime.h>
 
-#include <cstdint>
 #include <string_view>
 
 #include "core/cuda/cuda_backend.h"

@@ -2,9 +2,7 @@
 // must not be fused with sums: `product` prevents it on a GPU, -ffp-contract=off (CMakeLists.txt) on hosts.
 #pragma once
 
-#include <array>
 #include <bit>
-#include <cmath>
 #include <cstdint>
 
 #include "core/kernels/math.h"

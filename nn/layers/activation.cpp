@@ -15,9 +15,7 @@ std::string Softplus::describe() const {
 
 Prelu::Prelu(Index channels, double start) {
   require(channels > 0, "prelu", "channels must be positive, got {}", channels);
-  const Tensor slope = parameter_memory({channels});
-  init::constant(slope, start);
-  slope_ = add_parameter("weight", Parameter(slope));
+  slope_ = add_parameter("weight", constant_parameter({channels}, start));
 }
 
 std::string Prelu::describe() const { return fmt::format("Prelu({})", slope_.value().numel()); }

@@ -10,7 +10,6 @@ namespace tandem::nn {
 class Relu final : public Module {
  public:
   Tensor forward(const Tensor& x) override { return relu(x); }
-  std::string describe() const override { return "Relu"; }
 };
 
 class LeakyRelu final : public Module {
@@ -46,7 +45,6 @@ class Gelu final : public Module {
 class Silu final : public Module {
  public:
   Tensor forward(const Tensor& x) override { return silu(x); }
-  std::string describe() const override { return "Silu"; }
 };
 
 class Softplus final : public Module {
@@ -62,31 +60,26 @@ class Softplus final : public Module {
 class Hardswish final : public Module {
  public:
   Tensor forward(const Tensor& x) override { return hardswish(x); }
-  std::string describe() const override { return "Hardswish"; }
 };
 
 class Hardsigmoid final : public Module {
  public:
   Tensor forward(const Tensor& x) override { return hardsigmoid(x); }
-  std::string describe() const override { return "Hardsigmoid"; }
 };
 
 class Relu6 final : public Module {
  public:
   Tensor forward(const Tensor& x) override { return relu6(x); }
-  std::string describe() const override { return "Relu6"; }
 };
 
 class Sigmoid final : public Module {
  public:
   Tensor forward(const Tensor& x) override { return sigmoid(x); }
-  std::string describe() const override { return "Sigmoid"; }
 };
 
 class Tanh final : public Module {
  public:
   Tensor forward(const Tensor& x) override { return tanh(x); }
-  std::string describe() const override { return "Tanh"; }
 };
 
 // One slope for all channels, or one per channel. Parameter: weight [1] or [C].

@@ -25,14 +25,9 @@ SelfAttention::SelfAttention(Index features, const SelfAttentionOptions& options
           features);
   require(options.dropout >= 0.0 && options.dropout < 1.0, kSelfAttention,
           "dropout must lie in [0, 1), got {}", options.dropout);
-  const Tensor weight = parameter_memory({3 * features, features});
-  init::xavier_uniform(weight);
-  in_weight_ = add_parameter("in_proj_weight", Parameter(weight));
-  if (options.bias) {
-    const Tensor bias = parameter_memory({3 * features});
-    init::zeros(bias);
-    in_bias_ = add_parameter("in_proj_bias", Parameter(bias));
-  }
+  in_weight_ =
+      add_parameter("in_proj_weight", new_weight({3 * features, features}, WeightInit::xavier_uniform));
+  if (options.bias) in_bias_ = add_parameter("in_proj_bias", constant_parameter({3 * features}, 0.0));
   out_ = add_child("out_proj", std::make_shared<Linear>(features, features, LinearOptions{options.bias}));
   if (options.bias) init::zeros(out_->bias().value());
 }

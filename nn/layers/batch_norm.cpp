@@ -12,12 +12,6 @@ Tensor statistic_memory(Index channels, double value) {
   return Tensor::full({channels}, value,
                       {.dtype = DType::f32, .device = BuildDevice::current(), .kind = MemoryKind::weights});
 }
-
-Parameter filled(Index channels, double value) {
-  const Tensor memory = parameter_memory({channels});
-  init::constant(memory, value);
-  return Parameter(memory);
-}
 }  // namespace
 
 BatchNorm::BatchNorm(Index channels, const BatchNormLayerOptions& options)
@@ -30,8 +24,8 @@ BatchNorm::BatchNorm(Index channels, const BatchNormLayerOptions& options)
   require(options.momentum >= 0.0 && options.momentum <= 1.0, "batch_norm",
           "momentum must lie in [0, 1], got {}", options.momentum);
   if (!options.affine) return;
-  gamma_ = add_parameter("weight", filled(channels, options.zero_gamma ? 0.0 : 1.0));
-  beta_ = add_parameter("bias", filled(channels, 0.0));
+  gamma_ = add_parameter("weight", constant_parameter({channels}, options.zero_gamma ? 0.0 : 1.0));
+  beta_ = add_parameter("bias", constant_parameter({channels}, 0.0));
 }
 
 Tensor BatchNorm::normalise(const Tensor& x, const Tensor& residual, const Tensor& sums) {

@@ -1,6 +1,7 @@
 #include "nn/layers/conv.h"
 
 #include "core/error.h"
+#include "nn/layers/batch_norm.h"
 
 namespace tandem::nn {
 
@@ -21,22 +22,6 @@ void check_extents(const char* where, std::array<Index, 2> kernel, const ConvOpt
             where, "kernel {}, stride {} and dilation {} must be positive, padding {} not negative",
             kernel[axis], options.stride[axis], options.dilation[axis], options.padding[axis]);
   }
-}
-
-Tensor new_weight(const Shape& shape, WeightInit init) {
-  const Tensor weight = parameter_memory(shape);
-  initialise(weight, init);
-  return weight;
-}
-
-Tensor new_bias(Index channels, const Shape& weight, WeightInit init) {
-  const Tensor bias = parameter_memory({channels});
-  if (init == WeightInit::standard) {
-    init::default_bias(bias, weight);
-  } else {
-    init::zeros(bias);
-  }
-  return bias;
 }
 
 std::string pair_text(std::array<Index, 2> pair) {
@@ -60,11 +45,9 @@ Conv2d::Conv2d(Index in_channels, Index out_channels, std::array<Index, 2> kerne
     : options_{options.stride, options.padding, options.dilation, options.groups} {
   check_channels("conv2d", in_channels, out_channels, options.groups);
   check_extents("conv2d", kernel, options);
-  const Tensor weight =
-      new_weight({out_channels, kernel[0], kernel[1], in_channels / options.groups}, options.init);
-  weight_ = add_parameter("weight", Parameter(weight, ParameterLayout::filter));
-  if (options.bias)
-    bias_ = add_parameter("bias", Parameter(new_bias(out_channels, weight.shape(), options.init)));
+  const Shape shape{out_channels, kernel[0], kernel[1], in_channels / options.groups};
+  weight_ = add_parameter("weight", new_weight(shape, options.init, ParameterLayout::filter));
+  if (options.bias) bias_ = add_parameter("bias", new_bias(out_channels, shape, options.init));
 }
 
 Tensor Conv2d::convolve(const Tensor& x, Tensor* sums) {
@@ -89,10 +72,9 @@ Conv1d::Conv1d(Index in_channels, Index out_channels, Index kernel, const Conv1d
   check_extents(
       "conv1d", {kernel, 1},
       {.stride = {options.stride, 1}, .padding = {options.padding, 0}, .dilation = {options.dilation, 1}});
-  const Tensor weight = new_weight({out_channels, kernel, in_channels / options.groups}, options.init);
-  weight_ = add_parameter("weight", Parameter(weight, ParameterLayout::filter1d));
-  if (options.bias)
-    bias_ = add_parameter("bias", Parameter(new_bias(out_channels, weight.shape(), options.init)));
+  const Shape shape{out_channels, kernel, in_channels / options.groups};
+  weight_ = add_parameter("weight", new_weight(shape, options.init, ParameterLayout::filter1d));
+  if (options.bias) bias_ = add_parameter("bias", new_bias(out_channels, shape, options.init));
 }
 
 Tensor Conv1d::forward(const Tensor& x) {
@@ -115,11 +97,9 @@ ConvTranspose2d::ConvTranspose2d(Index in_channels, Index out_channels, std::arr
       output_padding_(options.output_padding) {
   check_channels("conv_transpose2d", in_channels, out_channels, options.groups);
   check_extents("conv_transpose2d", kernel, options);
-  const Tensor weight =
-      new_weight({in_channels, kernel[0], kernel[1], out_channels / options.groups}, options.init);
-  weight_ = add_parameter("weight", Parameter(weight, ParameterLayout::transposed_filter));
-  if (options.bias)
-    bias_ = add_parameter("bias", Parameter(new_bias(out_channels, weight.shape(), options.init)));
+  const Shape shape{in_channels, kernel[0], kernel[1], out_channels / options.groups};
+  weight_ = add_parameter("weight", new_weight(shape, options.init, ParameterLayout::transposed_filter));
+  if (options.bias) bias_ = add_parameter("bias", new_bias(out_channels, shape, options.init));
 }
 
 Tensor ConvTranspose2d::forward(const Tensor& x) {
@@ -130,6 +110,12 @@ std::string ConvTranspose2d::describe() const {
   const Shape& filter = weight_.value().shape();
   return fmt::format("ConvTranspose2d({} → {}, {}×{}{})", filter[0], filter[3] * options_.groups, filter[1],
                      filter[2], extras(options_, bias_.defined()));
+}
+
+Tensor conv_norm(Conv2d& conv, BatchNorm& norm, const Tensor& x, const std::function<Tensor()>& residual) {
+  Tensor sums;
+  const Tensor y = conv(x, norm.training() ? &sums : nullptr);
+  return norm(y, residual ? residual() : Tensor{}, sums);
 }
 
 }  // namespace tandem::nn

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 
 #include "autograd/ops/conv.h"
 #include "nn/init.h"
@@ -79,5 +80,12 @@ class ConvTranspose2d final : public Module {
   Conv2dOptions options_;
   std::array<Index, 2> output_padding_;
 };
+
+class BatchNorm;
+
+// norm(conv(x), residual()), evaluated in this order. In training, batch norm takes its statistics from the
+// convolution's own pass if the device provides them.
+Tensor conv_norm(Conv2d& conv, BatchNorm& norm, const Tensor& x,
+                 const std::function<Tensor()>& residual = {});
 
 }  // namespace tandem::nn

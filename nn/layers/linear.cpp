@@ -8,17 +8,9 @@ namespace tandem::nn {
 Linear::Linear(Index in_features, Index out_features, const LinearOptions& options) {
   require(in_features > 0 && out_features > 0, "linear", "features must be positive, got {} → {}",
           in_features, out_features);
-  const Tensor weight = parameter_memory({out_features, in_features});
-  initialise(weight, options.init);
-  weight_ = add_parameter("weight", Parameter(weight));
-  if (!options.bias) return;
-  const Tensor bias = parameter_memory({out_features});
-  if (options.init == WeightInit::standard) {
-    init::default_bias(bias, weight.shape());
-  } else {
-    init::zeros(bias);
-  }
-  bias_ = add_parameter("bias", Parameter(bias));
+  const Shape shape{out_features, in_features};
+  weight_ = add_parameter("weight", new_weight(shape, options.init));
+  if (options.bias) bias_ = add_parameter("bias", new_bias(out_features, shape, options.init));
 }
 
 Linear::Linear(Parameter weight, Parameter bias) {

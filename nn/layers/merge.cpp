@@ -1,5 +1,7 @@
 #include "nn/layers/merge.h"
 
+#include <fmt/ranges.h>
+
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/shape.h"
 #include "core/error.h"
@@ -23,5 +25,14 @@ Tensor Concat::forward_all(const TensorList& xs) {
 }
 
 std::string Concat::describe() const { return fmt::format("Concat(axis {})", axis_); }
+
+TensorList Split::forward_outputs(const TensorList& xs) {
+  require(xs.size() == 1, "split", "takes one input, got {}", xs.size());
+  return split(xs[0], sizes_, axis_);
+}
+
+std::string Split::describe() const {
+  return fmt::format("Split({}, axis {})", fmt::join(sizes_, " + "), axis_);
+}
 
 }  // namespace tandem::nn

@@ -1,5 +1,7 @@
-// Layers with several inputs, called with a TensorList.
+// Layers with several inputs, called with a TensorList, or with several outputs.
 #pragma once
+
+#include <vector>
 
 #include "nn/module.h"
 
@@ -26,6 +28,19 @@ class Concat final : public Module {
   std::string describe() const override;
 
  private:
+  int axis_;
+};
+
+// Pieces of the given extents along an axis, which must sum to its extent; get them from all_outputs.
+class Split final : public Module {
+ public:
+  explicit Split(std::vector<Index> sizes, int axis = -1) : sizes_(std::move(sizes)), axis_(axis) {}
+
+  TensorList forward_outputs(const TensorList& xs) override;
+  std::string describe() const override;
+
+ private:
+  std::vector<Index> sizes_;
   int axis_;
 };
 

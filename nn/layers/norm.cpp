@@ -6,21 +6,12 @@
 
 namespace tandem::nn {
 
-namespace {
-Parameter filled(const Shape& shape, double value) {
-  const Tensor memory = parameter_memory(shape);
-  init::constant(memory, value);
-  return Parameter(memory);
-}
-
-}  // namespace
-
 LayerNorm::LayerNorm(const Shape& shape, const NormOptions& options) : shape_(shape), options_(options) {
   require(shape.rank() > 0 && shape.numel() > 0, "layer_norm",
           "needs positive extents to normalise over, got {}", to_string(shape));
   if (!options.affine) return;
-  gamma_ = add_parameter("weight", filled(shape, 1.0));
-  beta_ = add_parameter("bias", filled(shape, 0.0));
+  gamma_ = add_parameter("weight", constant_parameter(shape, 1.0));
+  beta_ = add_parameter("bias", constant_parameter(shape, 0.0));
 }
 
 Tensor LayerNorm::forward(const Tensor& x) {
@@ -39,8 +30,8 @@ GroupNorm::GroupNorm(Index groups, Index channels, const NormOptions& options)
   require(groups > 0 && channels > 0 && channels % groups == 0, "group_norm",
           "{} groups must divide {} channels", groups, channels);
   if (!options.affine) return;
-  gamma_ = add_parameter("weight", filled({channels}, 1.0));
-  beta_ = add_parameter("bias", filled({channels}, 0.0));
+  gamma_ = add_parameter("weight", constant_parameter({channels}, 1.0));
+  beta_ = add_parameter("bias", constant_parameter({channels}, 0.0));
 }
 
 Tensor GroupNorm::forward(const Tensor& x) {

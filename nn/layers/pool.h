@@ -1,8 +1,6 @@
 // Pooling on channels-last images.
 #pragma once
 
-#include <array>
-
 #include "autograd/ops/pool.h"
 #include "nn/module.h"
 
@@ -51,7 +49,6 @@ class AdaptiveAvgPool2d final : public Module {
 class GlobalAvgPool2d final : public Module {
  public:
   Tensor forward(const Tensor& x) override { return global_avg_pool2d(x); }
-  std::string describe() const override { return "GlobalAvgPool2d"; }
 };
 
 }  // namespace tandem::nn

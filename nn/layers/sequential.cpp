@@ -1,7 +1,8 @@
 #include "nn/layers/sequential.h"
 
 #include "core/error.h"
-#include "nn/layers/conv_norm.h"
+#include "nn/layers/batch_norm.h"
+#include "nn/layers/conv.h"
 
 namespace tandem::nn {
 

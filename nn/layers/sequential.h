@@ -13,7 +13,7 @@ class BatchNorm;
 class Conv2d;
 
 // Each child's output is the next one's input; children are called "0", "1", … by default. Empty: the
-// identity. A convolution followed by a batch norm runs as conv_norm (nn/layers/conv_norm.h).
+// identity. A convolution followed by a batch norm runs as conv_norm (nn/layers/conv.h).
 class Sequential final : public Module {
  public:
   Sequential() = default;

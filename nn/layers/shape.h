@@ -13,7 +13,6 @@ namespace tandem::nn {
 class Identity final : public Module {
  public:
   Tensor forward(const Tensor& x) override { return x; }
-  std::string describe() const override { return "Identity"; }
 };
 
 // Order of an image's elements. `hwc`, the order in memory, is free; `chw`, which a following Linear with

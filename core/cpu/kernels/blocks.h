@@ -1,8 +1,6 @@
 // Block loads and stores that convert any dtype to the compute type, and the threshold for using threads.
 #pragma once
 
-#include <algorithm>
-
 #include "core/cpu/kernels/simd.h"
 #include "core/tensor.h"
 

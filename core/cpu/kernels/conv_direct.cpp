@@ -1,7 +1,5 @@
 #include "core/cpu/kernels/conv_direct.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cstring>
 #include <type_traits>

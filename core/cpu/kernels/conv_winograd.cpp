@@ -8,7 +8,6 @@
 //
 // Bᵀ and Aᵀ contain only 0 and ±1, G also ±½. The transforms add a few roundings of values of the same
 // magnitude, like another summation order. An infinite input gives NaN, not infinity, in its tile.
-#include <omp.h>
 
 #include <algorithm>
 #include <numeric>

@@ -8,10 +8,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstring>
-#include <limits>
-#include <utility>
 
 #include "core/cpu/kernels/blocks.h"
 #include "core/cpu/kernels/cpu_backend.h"

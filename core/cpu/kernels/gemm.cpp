@@ -7,7 +7,6 @@
 #endif
 
 #include <Eigen/Core>
-#include <algorithm>
 
 namespace tandem::cpu::TANDEM_LEVEL {
 

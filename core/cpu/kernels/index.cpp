@@ -4,11 +4,8 @@
 // the indices for any number of threads: threads divide targets, never the sum of one target.
 #include "core/cpu/kernels/index.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <vector>
 
 #include "core/cpu/cpu_features.h"

@@ -2,8 +2,6 @@
 // rounded once.
 #include "core/kernels/matmul.h"
 
-#include <algorithm>
-
 #include "core/cpu/cpu_features.h"
 #include "core/cpu/kernels/cpu_backend.h"
 #include "core/cpu/kernels/gemm.h"

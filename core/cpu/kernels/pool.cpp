@@ -4,7 +4,6 @@
 #include "core/kernels/pool.h"
 
 #include <algorithm>
-#include <limits>
 #include <type_traits>
 
 #include "core/convert.h"

@@ -1,8 +1,6 @@
 // Random kernels. Element i uses word i % 4 of Philox block i / 4 for any dtype and any number of threads.
 #include "core/kernels/random.h"
 
-#include <omp.h>
-
 #include <cmath>
 #include <limits>
 #include <numbers>

@@ -6,8 +6,6 @@
 // the shape, so results do not depend on the number of threads.
 #include "core/kernels/reduce.h"
 
-#include <omp.h>
-
 #include <array>
 #include <cmath>
 #include <limits>
