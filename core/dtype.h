@@ -77,7 +77,7 @@ struct TypeTag {
 
 // Calls `visit(TypeTag<T>{})` with the storage type of `dtype`.
 template <class Visitor>
-decltype(auto) visit_dtype(DType dtype, Visitor&& visit) {
+constexpr decltype(auto) visit_dtype(DType dtype, Visitor&& visit) {
   switch (dtype) {
     case DType::f64:
       return visit(TypeTag<double>{});

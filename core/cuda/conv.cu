@@ -219,19 +219,6 @@ __global__ void filter_gradient_kernel(Extents e, const C* x, const C* dy, Targe
 
 // ---- Problems
 
-Convolution problem_of(const Tensor& x, const Tensor& filter, const Tensor& y, const Conv2dOptions& options) {
-  return {.batch = x.size(0),
-          .height = x.size(1),
-          .width = x.size(2),
-          .channels = x.size(3),
-          .out_height = y.size(1),
-          .out_width = y.size(2),
-          .out_channels = y.size(3),
-          .kernel_height = filter.size(1),
-          .kernel_width = filter.size(2),
-          .options = options};
-}
-
 // The common type of both operands for multiplication.
 DType arithmetic_type(DType a, DType b) {
   if (a == DType::f64 || b == DType::f64) return DType::f64;
@@ -428,7 +415,7 @@ struct CudaConv final : GpuKernels<ConvKernels> {
   void conv2d(const Tensor& x, const Tensor& filter, const Tensor& bias, const Tensor& y,
               const Conv2dOptions& options) override {
     if (y.numel() == 0) return;
-    Convolution p = problem_of(x, filter, y, options);
+    Convolution p = problem_of<Convolution>(x, filter, y, options);
     DType type = arithmetic_type(x.dtype(), filter.dtype());
     if (bias.defined() && bias.dtype() == DType::f64) type = DType::f64;
     if (type == DType::f64 || !dnn::expressible(p)) {
@@ -472,7 +459,7 @@ struct CudaConv final : GpuKernels<ConvKernels> {
     for (const Tensor* t : {&x, &filter, &y}) {
       if (t->dtype() != DType::f16 || !is_aligned(t->raw(), dnn::Plan::kAlignment)) return {};
     }
-    Convolution p = problem_of(x, filter, y, options);
+    Convolution p = problem_of<Convolution>(x, filter, y, options);
     if (backend.rules().deterministic || !backend.rules().tune || y.numel() == 0 || y.size(3) % 4 != 0 ||
         !dnn::expressible(p))
       return {};
@@ -503,7 +490,7 @@ struct CudaConv final : GpuKernels<ConvKernels> {
   void conv2d_input_gradient(const Tensor& dy, const Tensor& filter, const Tensor& dx,
                              const Conv2dOptions& options, bool accumulate) override {
     if (dx.numel() == 0) return;
-    const Convolution p = problem_of(dx, filter, dy, options);
+    const Convolution p = problem_of<Convolution>(dx, filter, dy, options);
     const DType type = arithmetic_type(dy.dtype(), filter.dtype());
     if (type != DType::f64 && dnn::expressible(p)) {
       if (!accumulate || (!try_to_add_product(backend, p, type, dy, filter, dx) &&
@@ -523,7 +510,7 @@ struct CudaConv final : GpuKernels<ConvKernels> {
   void conv2d_filter_gradient(const Tensor& x, const Tensor& dy, const Tensor& dfilter,
                               const Conv2dOptions& options, bool accumulate) override {
     if (dfilter.numel() == 0) return;
-    Convolution p = problem_of(x, dfilter, dy, options);
+    Convolution p = problem_of<Convolution>(x, dfilter, dy, options);
     const DType type = arithmetic_type(x.dtype(), dy.dtype());
     const bool narrow = is_16bit(type) && (dfilter.dtype() == DType::f32 || dfilter.dtype() == type);
     if (narrow && is_pointwise(p) && dnn::expressible(p))

@@ -161,15 +161,6 @@ __global__ void element_targets_kernel(Indices indices, Lines lines, Index count
 
 // ---- index_select and index_add: one index per slice
 
-struct Slices {
-  Index outer, extent, inner, picked;
-  Slices(const Shape& large, int axis, Index count)
-      : outer(large.product(0, axis)),
-        extent(large[axis]),
-        inner(large.product(axis + 1, large.rank())),
-        picked(count) {}
-};
-
 // Loads in flight per thread.
 constexpr int kBatch = 4;
 

@@ -77,22 +77,8 @@ void finish(const Tensor& product, const Tensor& bias, const Tensor& c, bool acc
 // ---- Shapes
 
 Product product_of(const Tensor& a, const Tensor& b, const Tensor& c, const MatmulOptions& options) {
-  const int ra = a.rank(), rb = b.rank(), rc = c.rank();
   Product p;
-  p.transpose_a = options.transpose_a;
-  p.transpose_b = options.transpose_b;
-  p.m = c.size(rc - 2);
-  p.n = c.size(rc - 1);
-  p.k = a.size(p.transpose_a ? ra - 2 : ra - 1);
-  p.batch = c.shape().product(0, rc - 2);
-  p.stride_a = ra > 2 ? p.m * p.k : 0;
-  p.stride_b = rb > 2 ? p.k * p.n : 0;
-  // One matrix b for a batch of untransposed a: the batch is folded into the rows of a.
-  if (p.stride_b == 0 && !p.transpose_a && p.batch > 1 && ra > 2) {
-    p.m *= p.batch;
-    p.batch = 1;
-    p.stride_a = 0;
-  }
+  set_extents(p, a, b, c, options);
   return p;
 }
 

@@ -5,7 +5,9 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <bit>
 #include <cstdint>
+#include <tuple>
 #include <type_traits>
 
 #include "core/dtype.h"
@@ -99,54 +101,11 @@ __device__ __forceinline__ void store(T* address, C value) {
 // Loads an element of a storage type known at run time, for kernels with little traffic or mixed types.
 template <class C>
 __device__ __forceinline__ C load_any(const void* data, DType dtype, Index i) {
-  switch (dtype) {
-    case DType::f64:
-      return convert<C>(static_cast<const double*>(data)[i]);
-    case DType::f32:
-      return convert<C>(static_cast<const float*>(data)[i]);
-    case DType::f16:
-      return convert<C>(static_cast<const Half*>(data)[i]);
-    case DType::bf16:
-      return convert<C>(static_cast<const BFloat16*>(data)[i]);
-    case DType::i64:
-      return convert<C>(static_cast<const std::int64_t*>(data)[i]);
-    case DType::i32:
-      return convert<C>(static_cast<const std::int32_t*>(data)[i]);
-    case DType::u8:
-      return convert<C>(static_cast<const std::uint8_t*>(data)[i]);
-    case DType::boolean:
-      break;
-  }
-  return convert<C>(static_cast<const bool*>(data)[i]);
+  return visit_dtype(dtype, [&]<class S>(TypeTag<S>) { return convert<C>(static_cast<const S*>(data)[i]); });
 }
 template <class C>
 __device__ __forceinline__ void store_any(void* data, DType dtype, Index i, C value) {
-  switch (dtype) {
-    case DType::f64:
-      static_cast<double*>(data)[i] = convert<double>(value);
-      return;
-    case DType::f32:
-      static_cast<float*>(data)[i] = convert<float>(value);
-      return;
-    case DType::f16:
-      static_cast<Half*>(data)[i] = convert<Half>(value);
-      return;
-    case DType::bf16:
-      static_cast<BFloat16*>(data)[i] = convert<BFloat16>(value);
-      return;
-    case DType::i64:
-      static_cast<std::int64_t*>(data)[i] = convert<std::int64_t>(value);
-      return;
-    case DType::i32:
-      static_cast<std::int32_t*>(data)[i] = convert<std::int32_t>(value);
-      return;
-    case DType::u8:
-      static_cast<std::uint8_t*>(data)[i] = convert<std::uint8_t>(value);
-      return;
-    case DType::boolean:
-      static_cast<bool*>(data)[i] = convert<bool>(value);
-      return;
-  }
+  visit_dtype(dtype, [&]<class S>(TypeTag<S>) { static_cast<S*>(data)[i] = convert<S>(value); });
 }
 
 // An array of a type known at run time; `data` may be null.
@@ -168,29 +127,9 @@ inline bool is_aligned(const void* address, std::size_t bytes = 16) {
 
 // The word type for accesses of kBytes bytes, a power of two up to 16.
 template <std::size_t kBytes>
-struct MemoryWordOf;
-template <>
-struct MemoryWordOf<1> {
-  using type = std::uint8_t;
-};
-template <>
-struct MemoryWordOf<2> {
-  using type = std::uint16_t;
-};
-template <>
-struct MemoryWordOf<4> {
-  using type = std::uint32_t;
-};
-template <>
-struct MemoryWordOf<8> {
-  using type = std::uint64_t;
-};
-template <>
-struct MemoryWordOf<16> {
-  using type = uint4;
-};
-template <std::size_t kBytes>
-using MemoryWord = typename MemoryWordOf<kBytes>::type;
+using MemoryWord =
+    std::tuple_element_t<std::bit_width(kBytes) - 1,
+                         std::tuple<std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t, uint4>>;
 
 // N elements that are read and written at once; 16 bytes per thread is the most efficient size.
 template <class T, int N = 16 / sizeof(T)>

@@ -16,6 +16,7 @@
 #include "core/cuda/reduce_kinds.h"
 #include "core/cuda/rows.h"
 #include "core/error.h"
+#include "core/kernels/merged_axes.h"
 
 namespace tandem::cuda {
 
@@ -23,38 +24,18 @@ namespace {
 
 // ---- The shape of a reduction
 
-struct AxisSet {
-  int rank = 0;
-  Index extent[kMaxRank] = {}, stride[kMaxRank] = {};
-  Index count = 1;
-
-  void prepend(Index e, Index s) {
-    for (int i = rank; i > 0; --i) {
-      extent[i] = extent[i - 1];
-      stride[i] = stride[i - 1];
-    }
-    extent[0] = e;
-    stride[0] = s;
-    ++rank;
-    count *= e;
-  }
-  __device__ __forceinline__ Index offset(Index index) const {
-    Index result = 0;
+__device__ __forceinline__ Index offset_in(const kernels::AxisSet& axes, Index index) {
+  Index result = 0;
 #pragma unroll 1
-    for (int axis = rank - 1; axis > 0; --axis) {
-      const Index outer = index / extent[axis];
-      result += (index - outer * extent[axis]) * stride[axis];
-      index = outer;
-    }
-    return rank > 0 ? result + index * stride[0] : 0;
+  for (int axis = axes.rank - 1; axis > 0; --axis) {
+    const Index outer = index / axes.extent[axis];
+    result += (index - outer * axes.extent[axis]) * axes.stride[axis];
+    index = outer;
   }
-};
+  return axes.rank > 0 ? result + index * axes.stride[0] : 0;
+}
 
-// `inner` contiguous elements are either reduced or separate outputs.
-struct Plan {
-  AxisSet kept, reduced;
-  Index inner = 1;
-  bool inner_reduced = true;
+struct Plan : kernels::ReductionAxes {
   bool packed = false;  // inner_reduced: runs of several packs each, all aligned to 16 bytes
 
   int group = 1;    // rows: threads per output; columns: adjacent threads
@@ -62,38 +43,7 @@ struct Plan {
   Index part = 0;   // share of `total` per part
   Index parts = 1;
   Index packs = 0, tiles = 0;  // columns: packs of outputs, and blocks that cover them
-
-  Index outputs() const { return kept.count * (inner_reduced ? 1 : inner); }
 };
-
-Plan make_plan(const Shape& shape, std::uint32_t axes) {
-  Plan plan;
-  struct Merged {
-    Index extent, stride;
-    bool is_reduced;
-  };
-  Merged merged[kMaxRank];
-  int count = 0;
-  Index stride = 1;
-  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-    const bool is_reduced = (axes >> axis & 1u) != 0;
-    if (shape[axis] != 1) {
-      if (count > 0 && merged[count - 1].is_reduced == is_reduced) {
-        merged[count - 1].extent *= shape[axis];
-      } else {
-        merged[count++] = {shape[axis], stride, is_reduced};
-      }
-    }
-    stride *= shape[axis];
-  }
-  if (count > 0) {
-    plan.inner = merged[0].extent;
-    plan.inner_reduced = merged[0].is_reduced;
-  }
-  for (int i = 1; i < count; ++i)
-    (merged[i].is_reduced ? plan.reduced : plan.kept).prepend(merged[i].extent, merged[i].stride);
-  return plan;
-}
 
 // `least` is the minimum useful part size; parts are multiples of `unit`.
 void cut(Plan& plan, Index blocks, Index least, Index unit) {
@@ -197,7 +147,7 @@ __global__ void __launch_bounds__(kThreads) rows_kernel(Source x, Kind kind, Pla
     const Index output = plan.parts == 1 ? task : task / plan.parts, part = task - output * plan.parts;
     Held<Kind, kWidth> held(kind);
     if (task < tasks) {
-      const Index base = plan.kept.offset(output), begin = part * plan.part;
+      const Index base = offset_in(plan.kept, output), begin = part * plan.part;
       const Index end = begin + plan.part < plan.total ? begin + plan.part : plan.total;
       const auto pack = [&](Index i, const typename Source::Packed& values) {
         typename Kind::Element elements[kWidth];
@@ -224,7 +174,7 @@ __global__ void __launch_bounds__(kThreads) rows_kernel(Source x, Kind kind, Pla
           const Index run = plan.total <= 0xffffffff
                                 ? static_cast<unsigned>(i) / static_cast<unsigned>(plan.inner)
                                 : i / plan.inner;
-          const Index at = base + plan.reduced.offset(run) + (i - run * plan.inner);
+          const Index at = base + offset_in(plan.reduced, run) + (i - run * plan.inner);
           if (plan.packed) {
             pack(i, x.fetch(at));
           } else {
@@ -263,7 +213,7 @@ __global__ void __launch_bounds__(kThreads) columns_kernel(Source x, Kind kind, 
   if (valid) {
     const Index per_run = plan.inner / kWidth;
     const Index run = plan.kept.rank == 0 ? 0 : pack / per_run;
-    const Index base = plan.kept.offset(run) + (pack - run * per_run) * kWidth;
+    const Index base = offset_in(plan.kept, run) + (pack - run * per_run) * kWidth;
     const Index end = (part + 1) * plan.part < plan.total ? (part + 1) * plan.part : plan.total;
     Index r = part * plan.part + row;
     Index left = end > r ? (end - r + rows - 1) >> log2_of(rows) : 0;
@@ -275,7 +225,7 @@ __global__ void __launch_bounds__(kThreads) columns_kernel(Source x, Kind kind, 
     };
     const auto fetch = [&](Index at) {
       const Index from =
-          base + (plan.reduced.rank == 1 ? at * plan.reduced.stride[0] : plan.reduced.offset(at));
+          base + (plan.reduced.rank == 1 ? at * plan.reduced.stride[0] : offset_in(plan.reduced, at));
       if constexpr (kWidth > 1) {
         return x.fetch(from);
       } else {
@@ -418,9 +368,7 @@ void reduce_in(Reduction op, const Call& call) {
       return run_in<SumOf, T>(call, Sum::Map::magnitudes, 1.0);
     case Reduction::mean:
       if constexpr (std::is_integral_v<T>) break;
-      return run_in<SumOf, T>(
-          call, Sum::Map::plain,
-          static_cast<double>(call.plan.reduced.count * (call.plan.inner_reduced ? call.plan.inner : 1)));
+      return run_in<SumOf, T>(call, Sum::Map::plain, static_cast<double>(call.plan.reduced_count()));
     case Reduction::prod:
       return run_with(call, any_of<T>(call.x), ProductOf<T>{});
     case Reduction::max:
@@ -452,7 +400,7 @@ void CudaReduce::reduce(Reduction op, const Tensor& x, std::uint32_t axes, const
     ensure(one_axis && y.dtype() == DType::i64, "reduce",
            "argmax needs one axis and an i64 result, got axes {:#x} of {}", axes, to_string(x));
   }
-  const Plan plan = make_plan(shape, axes);
+  const Plan plan{{shape, axes}};
   ensure(plan.outputs() == y.numel(), "reduce", "{} over axes {:#x} does not give {}", to_string(x), axes,
          to_string(y));
   const Call call{backend, x, plan, {y.raw(), y.dtype(), accumulate && !position, nullptr, y.numel()}};

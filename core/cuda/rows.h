@@ -100,25 +100,6 @@ __device__ __forceinline__ int log2_of(int n) { return 31 - __clz(n); }
 inline constexpr Index kFullGrid = kProcessors * 8;
 inline constexpr Index kMostBlocks = 1 << 20;
 
-// The compute type for elements of x, given the output type.
-inline DType compute_type(DType x, DType y) {
-  if (x == DType::f64 || y == DType::f64) return DType::f64;
-  if (is_integral(x) && is_integral(y)) return DType::i64;
-  return x == DType::i64 || x == DType::i32 ? DType::f64 : DType::f32;
-}
-
-template <class Visitor>
-void with_compute_type(DType x, DType y, const Visitor& visit) {
-  switch (compute_type(x, y)) {
-    case DType::f64:
-      return visit(TypeTag<double>{});
-    case DType::i64:
-      return visit(TypeTag<Index>{});
-    default:
-      return visit(TypeTag<float>{});
-  }
-}
-
 // ---- Iterating over a run
 
 inline constexpr int kNeverFlush = 1 << 30;

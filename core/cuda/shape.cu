@@ -11,8 +11,6 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdlib>
 #include <optional>
 
 #include "core/cuda/cuda_backend.h"
@@ -21,6 +19,7 @@
 #include "core/cuda/numeric.h"
 #include "core/cuda/shape.h"
 #include "core/error.h"
+#include "core/kernels/merged_axes.h"
 
 namespace tandem::cuda {
 
@@ -28,16 +27,10 @@ namespace {
 
 // ---- Positions
 
-struct Axis {
-  Index extent = 1, from = 0, to = 0;  // strides in elements
-};
+using Axis = kernels::CopyAxis;
 
-// Axes from outermost to innermost, at least one.
-struct Plan {
-  std::array<Axis, kMaxRank> axes{};
-  int rank = 0;
-  Index from = 0, to = 0;  // offsets of the first element
-
+// At least one axis.
+struct Plan : kernels::CopyAxes {
   Axis& inner() { return axes[rank - 1]; }
   const Axis& inner() const { return axes[rank - 1]; }
   Index count() const {
@@ -48,26 +41,7 @@ struct Plan {
 };
 
 Plan make_plan(const StridedView& from, const StridedView& to, const Shape& extents) {
-  Plan plan;
-  plan.from = from.offset;
-  plan.to = to.offset;
-  int rank = 0;
-  for (int i = 0; i < extents.rank(); ++i) {
-    if (extents[i] != 1) plan.axes[rank++] = {extents[i], from.strides[i], to.strides[i]};
-  }
-  std::stable_sort(plan.axes.begin(), plan.axes.begin() + rank,
-                   [](const Axis& a, const Axis& b) { return std::abs(a.to) > std::abs(b.to); });
-  for (int i = 0; i < rank; ++i) {
-    const Axis inner = plan.axes[i];
-    if (plan.rank > 0) {
-      Axis& outer = plan.inner();
-      if (outer.from == inner.from * inner.extent && outer.to == inner.to * inner.extent) {
-        outer = {outer.extent * inner.extent, inner.from, inner.to};
-        continue;
-      }
-    }
-    plan.axes[plan.rank++] = inner;
-  }
+  Plan plan{{from, to, extents}};
   if (plan.rank == 0) plan.axes[plan.rank++] = {1, 1, 1};
   return plan;
 }

@@ -68,12 +68,7 @@ __device__ __forceinline__ UpdateRange range_of(const Settings& s, int r) {
 
 // ---- Update
 
-struct Buffers {
-  const float* gradient;
-  float *master, *moment1, *moment2, *moment3;
-  void* working;
-  DType working_dtype;
-  StorageRounding rounding;
+struct Buffers : UpdatePointers {
   bool packs;  // four adjacent elements of every buffer can be accessed at once, from multiples of four
 };
 
@@ -286,27 +281,8 @@ Pass pass_of(const UpdateRule& rule, bool rounds) {
   return pass;
 }
 
-float* buffer(const Tensor& tensor, Index length) {
-  if (!tensor.defined()) return nullptr;
-  ensure(tensor.numel() == length, "update", "buffer {} differs in size from the {} master weights",
-         to_string(tensor), length);
-  return tensor.data<float>();
-}
-
 Buffers buffers_of(const UpdateBuffers& buffers) {
-  const Index length = buffers.master.numel();
-  const Tensor& working = buffers.working;
-  ensure(!working.defined() || (is_16bit(working.dtype()) && working.numel() == length), "update",
-         "{} is not a 16-bit copy of {} master weights", to_string(working), length);
-  Buffers p{.gradient = buffer(buffers.gradient, length),
-            .master = buffer(buffers.master, length),
-            .moment1 = buffer(buffers.moment1, length),
-            .moment2 = buffer(buffers.moment2, length),
-            .moment3 = buffer(buffers.moment3, length),
-            .working = working.defined() ? working.raw() : nullptr,
-            .working_dtype = working.defined() ? working.dtype() : DType::f32,
-            .rounding = buffers.rounding,
-            .packs = false};
+  Buffers p{pointers_of(buffers), false};
   p.packs = is_aligned(p.gradient) && is_aligned(p.master) && is_aligned(p.moment1) &&
             is_aligned(p.moment2) && is_aligned(p.moment3) && is_aligned(p.working, 8);
   return p;

@@ -22,4 +22,18 @@ struct ConvKernels {
                                       const Conv2dOptions& options, bool accumulate = false) = 0;
 };
 
+template <class Convolution>
+Convolution problem_of(const Tensor& x, const Tensor& filter, const Tensor& y, const Conv2dOptions& options) {
+  return {.batch = x.size(0),
+          .height = x.size(1),
+          .width = x.size(2),
+          .channels = x.size(3),
+          .out_height = y.size(1),
+          .out_width = y.size(2),
+          .out_channels = y.size(3),
+          .kernel_height = filter.size(1),
+          .kernel_width = filter.size(2),
+          .options = options};
+}
+
 }  // namespace tandem

@@ -8,6 +8,16 @@
 
 namespace tandem {
 
+// The larger tensor of index_select or index_add, [outer, extent, inner], and the number of indices.
+struct Slices {
+  Index outer, extent, inner, picked;
+  Slices(const Shape& large, int axis, Index count)
+      : outer(large.product(0, axis)),
+        extent(large[axis]),
+        inner(large.product(axis + 1, large.rank())),
+        picked(count) {}
+};
+
 struct IndexKernels {
   virtual ~IndexKernels() = default;
 

@@ -32,4 +32,18 @@ struct ReduceKernels {
   virtual void cumsum(const Tensor& x, int axis, bool reverse, const Tensor& y) = 0;
 };
 
+// Calls visit(TypeTag<T>{}) with the compute type for reading x and writing y: f64, f32 or i64.
+template <class Visitor>
+void with_compute_type(DType x, DType y, Visitor&& visit) {
+  if (x == DType::f64 || y == DType::f64) {
+    visit(TypeTag<double>{});
+  } else if (is_integral(x) && is_integral(y)) {
+    visit(TypeTag<std::int64_t>{});
+  } else if (x == DType::i64 || x == DType::i32) {
+    visit(TypeTag<double>{});
+  } else {
+    visit(TypeTag<float>{});
+  }
+}
+
 }  // namespace tandem

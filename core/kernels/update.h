@@ -4,6 +4,7 @@
 
 #include <span>
 
+#include "core/error.h"
 #include "core/step_state.h"
 
 namespace tandem {
@@ -52,5 +53,35 @@ struct UpdateKernels {
   // In place: x ← x·factor with every element limited to [-limit, limit]; NaN stays. f32 or f64.
   virtual void scale_and_limit(const Tensor& x, double factor, double limit) = 0;
 };
+
+// The memory of the buffers of an update; null if absent.
+struct UpdatePointers {
+  const float* gradient;
+  float *master, *moment1, *moment2, *moment3;
+  void* working;  // 16-bit
+  DType working_dtype;
+  StorageRounding rounding;
+};
+
+inline UpdatePointers pointers_of(const UpdateBuffers& buffers) {
+  const Index length = buffers.master.numel();
+  const auto memory = [&](const Tensor& tensor) -> float* {
+    if (!tensor.defined()) return nullptr;
+    ensure(tensor.numel() == length, "update", "buffer {} differs in size from the {} master weights",
+           to_string(tensor), length);
+    return tensor.data<float>();
+  };
+  const Tensor& working = buffers.working;
+  ensure(!working.defined() || (is_16bit(working.dtype()) && working.numel() == length), "update",
+         "{} is not a 16-bit copy of {} master weights", to_string(working), length);
+  return {.gradient = memory(buffers.gradient),
+          .master = memory(buffers.master),
+          .moment1 = memory(buffers.moment1),
+          .moment2 = memory(buffers.moment2),
+          .moment3 = memory(buffers.moment3),
+          .working = working.defined() ? working.raw() : nullptr,
+          .working_dtype = working.defined() ? working.dtype() : DType::f32,
+          .rounding = buffers.rounding};
+}
 
 }  // namespace tandem

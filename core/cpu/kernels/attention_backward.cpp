@@ -2,6 +2,7 @@
 // gradients by query, value gradients by key, and all gradients behind the tanh by row and block of features.
 // The third pass recomputes each tanh.
 #include "core/cpu/kernels/attention_additive.h"
+#include "core/cpu/kernels/blocks.h"
 
 namespace tandem::cpu::TANDEM_LEVEL {
 
@@ -18,7 +19,7 @@ class Backward {
       : args_(args),
         size_(args.in),
         direction_(args.in),
-        dscores_(workspace(size_.queries * size_.rows * size_.keys)),
+        dscores_(workspace<C>({size_.queries * size_.rows * size_.keys})),
         blocks_((size_.features + kFeatures - 1) / kFeatures) {}
 
   void run() {
@@ -30,9 +31,6 @@ class Backward {
   }
 
  private:
-  static Tensor workspace(Index elements) {
-    return Tensor::empty({elements}, {.dtype = dtype_of<C>(), .kind = MemoryKind::workspace});
-  }
   bool wanted(int input) const { return args_.gradients[count(input)].tensor.defined(); }
   Index seen(Index n, Index t) const { return seen_keys(args_.mask, n, t, size_.queries, size_.keys); }
 
@@ -95,7 +93,7 @@ class Backward {
 
   void features() {
     // Partial gradients of u and b, one per row.
-    const Tensor parts = workspace(2 * size_.rows * size_.features);
+    const Tensor parts = workspace<C>({2 * size_.rows * size_.features});
 #pragma omp parallel if (size_.parallel())
     {
       Block block(size_);

@@ -1,6 +1,10 @@
-// Block loads and stores that convert any dtype to the compute type, and the threshold for using threads.
+// Workspace, block loads and stores that convert any dtype to the compute type, and the threshold for using
+// threads.
 #pragma once
 
+#include <omp.h>
+
+#include "core/cpu/cpu_features.h"
 #include "core/cpu/kernels/simd.h"
 #include "core/tensor.h"
 
@@ -14,6 +18,14 @@ inline constexpr Index kParallelElements = 32768;
 
 template <class S>
 inline constexpr bool is_16bit_v = std::is_same_v<S, Half> || std::is_same_v<S, BFloat16>;
+
+inline Tensor workspace(const Shape& shape, DType dtype) {
+  return Tensor::empty(shape, {.dtype = dtype, .kind = MemoryKind::workspace});
+}
+template <class T>
+Tensor workspace(const Shape& shape) {
+  return workspace(shape, dtype_of<T>());
+}
 
 template <class S, class T>
 void load_block(const S* x, T* y, Index count) {
@@ -40,6 +52,14 @@ void load_block(const void* x, DType dtype, Index first, T* y, Index count);
 template <class T>
 void store_block(const T* x, void* y, DType dtype, Index first, Index count);
 
+// Elements [first, first + count) as T: in place if stored as T, else converted into `buffer`.
+template <class T>
+const T* fetch(const Tensor& x, Index first, Index count, T* buffer) {
+  if (x.dtype() == dtype_of<T>()) return x.data<T>() + first;
+  load_block(x.raw(), x.dtype(), first, buffer, count);
+  return buffer;
+}
+
 // y ← y + x; x is overwritten by the sum.
 template <class T>
 void add_block(T* x, void* y, DType dtype, Index first, Index count);
@@ -52,5 +72,14 @@ struct Range {
 inline Range part_of(Index count, Index part, Index parts) {
   return {count * part / parts, count * (part + 1) / parts};
 }
+
+// Runs body(thread, threads) on a team whose size depends only on the amount of work.
+template <class Body>
+void on_team(Index elements, Body&& body) {
+  if (elements < kParallelElements) return body(0, 1);
+#pragma omp parallel
+  body(omp_get_thread_num(), omp_get_num_threads());
+}
+inline int team_size(Index elements) { return elements < kParallelElements ? 1 : threads(); }
 
 }  // namespace tandem::cpu::TANDEM_LEVEL

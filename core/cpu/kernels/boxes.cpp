@@ -18,16 +18,11 @@ constexpr Index kObject = 5;            // floats per object
 constexpr float kLeastOverlap = 1e-6f;  // minimum overlap for greedy matching
 constexpr std::int32_t kNobody = -1;
 
-// Workspace from the caching allocator. Fresh system memory would cost a page fault per page and call.
-Tensor memory_of(const Shape& shape) {
-  return Tensor::empty(shape, {.dtype = DType::f32, .kind = MemoryKind::workspace});
-}
-
 // Anchors as corners, one array per coordinate.
 class AnchorCorners {
  public:
   explicit AnchorCorners(const Tensor& anchors)
-      : count_(anchors.size(0)), values_(memory_of({5, anchors.size(0)})) {
+      : count_(anchors.size(0)), values_(workspace<float>({5, anchors.size(0)})) {
     const float* const from = anchors.data<float>();
     for (Index a = 0; a < count_; ++a) {
       const boxes::Corners corners = boxes::corners_of(from + 4 * a);
@@ -155,7 +150,7 @@ struct CpuBox final : BoxKernels {
   void match_boxes(const BoxMatch& args) override {
     const AnchorCorners anchors(args.anchors);
     const Index images = args.boxes.size(0), objects = args.boxes.size(1), count = anchors.count();
-    const Tensor overlaps = memory_of({images, objects, count});
+    const Tensor overlaps = workspace<float>({images, objects, count});
 #pragma omp parallel for schedule(dynamic) if (images > 1)
     for (Index n = 0; n < images; ++n) {
       ImageMatch image(anchors, args.boxes.data<float>() + n * objects * kObject, objects, args.options,

@@ -4,6 +4,7 @@
 
 #include "core/cpu/conv_choice.h"
 #include "core/cpu/conv_probe.h"
+#include "core/cpu/kernels/blocks.h"
 #include "core/cpu/kernels/conv_direct.h"
 #include "core/cpu/kernels/conv_library.h"
 #include "core/cpu/kernels/cpu_backend.h"
@@ -22,31 +23,6 @@ using onednn::Pass;
 using onednn::Primitive;
 
 namespace {
-
-Tensor workspace(const Shape& shape, DType dtype) {
-  return Tensor::empty(shape, {.dtype = dtype, .kind = MemoryKind::workspace});
-}
-
-// Returns `tensor` in `dtype`: the tensor itself, or a converted copy in workspace.
-Tensor as(const Tensor& tensor, DType dtype) {
-  if (!tensor.defined() || tensor.dtype() == dtype) return tensor;
-  const Tensor copy = workspace(tensor.shape(), dtype);
-  backend().cast(tensor, copy, false);
-  return copy;
-}
-
-Convolution problem_of(const Tensor& x, const Tensor& filter, const Tensor& y, const Conv2dOptions& options) {
-  return {.batch = x.size(0),
-          .height = x.size(1),
-          .width = x.size(2),
-          .channels = x.size(3),
-          .out_height = y.size(1),
-          .out_width = y.size(2),
-          .out_channels = y.size(3),
-          .kernel_height = filter.size(1),
-          .kernel_width = filter.size(2),
-          .options = options};
-}
 
 using Forced = std::optional<ConvAlgorithm>;
 
@@ -153,7 +129,7 @@ struct CpuConv final : ConvKernels {
   void conv2d(const Tensor& x, const Tensor& filter, const Tensor& bias, const Tensor& y,
               const Conv2dOptions& options) override {
     if (y.numel() == 0) return;
-    Convolution p = problem_of(x, filter, y, options);
+    Convolution p = problem_of<Convolution>(x, filter, y, options);
     p.bias = bias.defined();
     const bool wide_bias = p.bias && bias.dtype() == DType::f64;
     const Plan& plan =
@@ -189,8 +165,8 @@ struct CpuConv final : ConvKernels {
   Tensor conv2d_with_sums(const Tensor& x, const Tensor& filter, const Tensor& y,
                           const Conv2dOptions& options) override {
     if (y.bytes() < kLargeOutput) return {};
-    const Plan& plan =
-        plan_of(Pass::forward, problem_of(x, filter, y, options), {x.dtype(), filter.dtype(), y.dtype()});
+    const Plan& plan = plan_of(Pass::forward, problem_of<Convolution>(x, filter, y, options),
+                               {x.dtype(), filter.dtype(), y.dtype()});
     if (!plan.own || plan.algorithm == ConvAlgorithm::depthwise || plan.problem.result != y.dtype())
       return {};
     ChannelMoments moments(y.size(3), static_cast<int>(shares_of(threads())));
@@ -201,7 +177,7 @@ struct CpuConv final : ConvKernels {
   void conv2d_input_gradient(const Tensor& dy, const Tensor& filter, const Tensor& dx,
                              const Conv2dOptions& options, bool accumulate) override {
     if (dx.numel() == 0) return;
-    const Convolution p = problem_of(dx, filter, dy, options);
+    const Convolution p = problem_of<Convolution>(dx, filter, dy, options);
     const Plan& plan =
         traced(plan_of(Pass::input_gradient, p, {dy.dtype(), filter.dtype(), dx.dtype()}, accumulate));
     const Tensor source = as(dy, plan.problem.dtype), weights = as(filter, plan.problem.dtype);
@@ -223,7 +199,7 @@ struct CpuConv final : ConvKernels {
   void conv2d_filter_gradient(const Tensor& x, const Tensor& dy, const Tensor& dfilter,
                               const Conv2dOptions& options, bool accumulate) override {
     if (dfilter.numel() == 0) return;
-    const Convolution p = problem_of(x, dfilter, dy, options);
+    const Convolution p = problem_of<Convolution>(x, dfilter, dy, options);
     const Plan& plan = traced(plan_of(Pass::filter_gradient, p, {x.dtype(), dy.dtype(), dfilter.dtype()}));
     const Tensor source = as(x, plan.problem.dtype), gradient = as(dy, plan.problem.dtype);
     const bool generic = plan.algorithm == ConvAlgorithm::generic;

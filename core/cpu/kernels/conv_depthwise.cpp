@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/cpu/cpu_features.h"
+#include "core/cpu/kernels/blocks.h"
 #include "core/cpu/kernels/conv_tiles.h"
 #include "core/cpu/packed_weights.h"
 
@@ -88,7 +89,7 @@ class Depthwise final : public DirectConvolution {
                                 [&](void* to) { pack(filter.data<S>(), static_cast<float*>(to)); });
     const Work work{weights.floats(), bias.defined() ? bias.data<float>() : nullptr, accumulate};
     const int team = threads();
-    const Tensor memory = Tensor::empty({team, lines_.ring()}, {.kind = MemoryKind::workspace});
+    const Tensor memory = workspace<float>({team, lines_.ring()});
     const Index rows = lines_.rows().outputs;
     const Index image = lines_.rows().sources * lines_.columns().sources * channels_;
     const Index line = lines_.columns().outputs * channels_;

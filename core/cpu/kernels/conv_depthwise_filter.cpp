@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/cpu/cpu_features.h"
+#include "core/cpu/kernels/blocks.h"
 #include "core/cpu/kernels/conv_depthwise.h"
 #include "core/cpu/kernels/conv_tiles.h"
 
@@ -66,8 +67,7 @@ class DepthwiseFilterGradient final : public DirectConvolution {
            ChannelMoments*) const override {
     const int team = threads();
     const Index sums = lines_.panels() * taps_ * kLanes, dy_row = lines_.group_panels() * dy_panel_;
-    const Tensor memory =
-        Tensor::empty({team, sums + lines_.ring() + dy_row}, {.kind = MemoryKind::workspace});
+    const Tensor memory = workspace<float>({team, sums + lines_.ring() + dy_row});
     const auto part_at = [&](int part) { return memory.data<float>() + part * memory.size(1); };
     const Index rows = lines_.rows().outputs;
     const Index image = lines_.rows().sources * lines_.columns().sources * channels_;

@@ -79,7 +79,7 @@ class DirectForward final : public DirectConvolution {
     static_assert(sizeof(Element) == sizeof(float));
     const Index panels = panels_.size() + kLanes, row = kInPlace ? 0 : panels_.out.width * width();
     const int team = threads();
-    const Tensor memory = Tensor::empty({team, panels + row}, {.kind = MemoryKind::workspace});
+    const Tensor memory = workspace<float>({team, panels + row});
     const Work work{static_cast<const Element*>(weights.raw()), bias.defined() ? bias.data<float>() : nullptr,
                     accumulate, moments};
     const Index image = panels_.in.height * panels_.in.width * panels_.in.channels;

@@ -95,8 +95,7 @@ class DirectFilterGradient final : public DirectConvolution {
            ChannelMoments*) const override {
     const int team = threads();
     const Index panels = units_per_chunk_ * (x_group_ * x_unit_ + y_group_ * y_unit_) + 2 * kLanes;
-    const Tensor workspace =
-        Tensor::empty({team, (panels + kLanes - 1) / kLanes * kLanes}, {.kind = MemoryKind::workspace});
+    const Tensor workspace = workspace<float>({team, (panels + kLanes - 1) / kLanes * kLanes});
     if (private_ && team > 1) return sum_shares(team, x, dy, workspace, out, accumulate);
     const Index x_blocks = rows_as_they_are_ ? 1 : p_.channels / kLanes, y_blocks = p_.out_channels / kLanes;
     // A divided gradient is split along the input channels first, so that no two threads copy the same input.
@@ -136,7 +135,7 @@ class DirectFilterGradient final : public DirectConvolution {
                   bool accumulate) const {
     const Index x_blocks = rows_as_they_are_ ? 1 : p_.channels / kLanes, y_blocks = p_.out_channels / kLanes;
     const Index partial = (gradient_ + kLanes - 1) / kLanes * kLanes, shares = shares_of_sums(team, partial);
-    const Tensor sums = Tensor::empty({shares, partial}, {.kind = MemoryKind::workspace});
+    const Tensor sums = workspace<float>({shares, partial});
     float* partials = sums.data<float>();
     over_shares(team, shares, [&](int thread) {
       float* panels = workspace.data<float>() + thread * workspace.size(1);

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "core/cpu/kernels/blocks.h"
 #include "core/cpu/kernels/conv.h"
 #include "core/cpu/kernels/gemm.h"
 
@@ -69,9 +70,7 @@ void scatter(const Convolution& p, Index group, const T* columns, T* image) {
 // [P,O] are ranges of the tensors; columns [P,K] are workspace.
 template <class T>
 struct Matrices {
-  explicit Matrices(const Convolution& problem)
-      : p(problem),
-        columns(Tensor::empty({positions, taps}, {.dtype = dtype_of<T>(), .kind = MemoryKind::workspace})) {}
+  explicit Matrices(const Convolution& problem) : p(problem), columns(workspace<T>({positions, taps})) {}
 
   const Convolution& p;
   const Index taps = p.kernel_height * p.kernel_width * (p.channels / p.options.groups);

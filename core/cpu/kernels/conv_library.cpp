@@ -113,7 +113,7 @@ void LibraryConvolution::run(std::initializer_list<const void*> addresses) const
   }
   auto* const total = static_cast<float*>(const_cast<void*>(addresses.begin()[2]));
   const auto elements = static_cast<Index>(large_.front()->bytes(2) / sizeof(float));
-  const Tensor memory = Tensor::empty({shares_ - 1, elements}, {.kind = MemoryKind::workspace});
+  const Tensor memory = workspace<float>({shares_ - 1, elements});
   const auto sums_of = [&](Index share) {
     return share == 0 ? total : memory.data<float>() + (share - 1) * elements;
   };

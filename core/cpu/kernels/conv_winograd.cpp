@@ -173,8 +173,7 @@ class WinogradForward final : public DirectConvolution {
                                [&](void* to) { pack(filter.data<S>(), static_cast<float*>(to)); });
     const Index line = t_.width * t_.channels, total = batch_ * t_.rows;
     const int team = threads();
-    const Tensor workspace = Tensor::empty({team, line + kPositions * (in_stride_ + out_stride_)},
-                                           {.kind = MemoryKind::workspace});
+    const Tensor workspace = workspace<float>({team, line + kPositions * (in_stride_ + out_stride_)});
     const Index chunks = (total + rows_ - 1) / rows_;
     const Index shares = shares_of(team);
     over_shares(team, shares, [&](int thread) {
@@ -353,9 +352,8 @@ class WinogradFilterGradient final : public DirectConvolution {
     const int team = threads();
     const Index line = t_.width * t_.channels, total = batch_ * t_.rows;
     const Index partial = kPositions * sum_stride_, shares = shares_of_sums(team, partial);
-    const Tensor sums = Tensor::empty({shares, partial}, {.kind = MemoryKind::workspace});
-    const Tensor workspace = Tensor::empty({team, line + kPositions * (in_stride_ + out_stride_)},
-                                           {.kind = MemoryKind::workspace});
+    const Tensor sums = workspace<float>({shares, partial});
+    const Tensor workspace = workspace<float>({team, line + kPositions * (in_stride_ + out_stride_)});
     const Index chunks = (total + rows_ - 1) / rows_;
     float* partials = sums.data<float>();
     over_shares(team, shares, [&](int thread) {

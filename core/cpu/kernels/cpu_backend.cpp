@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include "core/cpu/kernels/blocks.h"
+
 namespace tandem::cpu::TANDEM_LEVEL {
 
 std::uint64_t CpuBackend::timestamp() {
@@ -16,6 +18,13 @@ double CpuBackend::seconds_between(std::uint64_t first, std::uint64_t last) {
 CpuBackend& backend() {
   static CpuBackend backend;
   return backend;
+}
+
+Tensor as(const Tensor& tensor, DType dtype) {
+  if (!tensor.defined() || tensor.dtype() == dtype) return tensor;
+  const Tensor copy = workspace(tensor.shape(), dtype);
+  backend().cast(tensor, copy, false);
+  return copy;
 }
 
 }  // namespace tandem::cpu::TANDEM_LEVEL

@@ -43,6 +43,9 @@ class CpuBackend final : public Backend {
 
 CpuBackend& backend();
 
+// `tensor` in `dtype`: the tensor itself, or a converted copy in workspace.
+Tensor as(const Tensor& tensor, DType dtype);
+
 // The single object of a class of kernels, which has no state.
 template <class Kernels>
 Kernels& instance() {

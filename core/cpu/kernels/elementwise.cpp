@@ -4,8 +4,6 @@
 // per compute type. Contiguous operands of the compute type are read and written in place.
 #include "core/kernels/elementwise.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -294,16 +292,10 @@ void pointwise_in(FormulaId id, const Scalars& scalars, std::span<const Tensor> 
   ensure(static_cast<int>(inputs.size()) == entry.arity, "pointwise", "formula {} takes {} operands, got {}",
          static_cast<int>(id), entry.arity, inputs.size());
   const Pointwise<T> work(entry, scalars, inputs, y, accumulate);
-  const Index units = work.units();
-  if (y.numel() < kParallelElements) {
-    work.run_units(0, units);
-    return;
-  }
-#pragma omp parallel
-  {
-    const Range mine = part_of(units, omp_get_thread_num(), omp_get_num_threads());
+  on_team(y.numel(), [&](int thread, int threads) {
+    const Range mine = part_of(work.units(), thread, threads);
     work.run_units(mine.first, mine.last);
-  }
+  });
 }
 
 // By way of T, which holds every value of x and is rounded to y's dtype as the value itself would be.
@@ -333,16 +325,10 @@ void accumulate_range(const Tensor& x, const Tensor& y, Index first, Index last)
 // Calls body(first, last) for ranges that cover [0, count), in parallel if `count` is large enough.
 template <class Body>
 void over_elements(Index count, Body&& body) {
-  if (count < kParallelElements) {
-    if (count > 0) body(Index{0}, count);
-    return;
-  }
-  const Index blocks = (count + kBlock - 1) / kBlock;
-#pragma omp parallel
-  {
-    const Range mine = part_of(blocks, omp_get_thread_num(), omp_get_num_threads());
+  on_team(count, [&](int thread, int threads) {
+    const Range mine = part_of((count + kBlock - 1) / kBlock, thread, threads);
     if (mine.first < mine.last) body(mine.first * kBlock, std::min(count, mine.last * kBlock));
-  }
+  });
 }
 
 }  // namespace

@@ -173,15 +173,6 @@ void add_along_lines(const Lines& lines, const I* index, const S* src, Y* y) {
 
 // ---- index_select and index_add: one index per slice
 
-struct Slices {
-  Index outer, extent, inner, picked;
-  Slices(const Shape& large, int axis, Index count)
-      : outer(large.product(0, axis)),
-        extent(large[axis]),
-        inner(large.product(axis + 1, large.rank())),
-        picked(count) {}
-};
-
 // Threads divide the targets by outer position, columns or rows, whichever gives all of them work.
 template <class I, class S, class Y>
 void add_slices(const Slices& s, const I* index, const S* src, Y* y, std::optional<Index> skip) {
@@ -208,7 +199,7 @@ void add_slices(const Slices& s, const I* index, const S* src, Y* y, std::option
 template <class Y, class Add>
 void accumulate_wide(const Tensor& y, Add&& add) {
   if constexpr (is_16bit_v<Y>) {
-    const Tensor wide = Tensor::empty(y.shape(), {.dtype = DType::f32, .kind = MemoryKind::workspace});
+    const Tensor wide = workspace<float>(y.shape());
     load_block(y.data<Y>(), wide.data<float>(), y.numel());
     add(wide.data<float>());
     store_block(wide.data<float>(), y.data<Y>(), y.numel());

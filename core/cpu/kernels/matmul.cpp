@@ -3,6 +3,7 @@
 #include "core/kernels/matmul.h"
 
 #include "core/cpu/cpu_features.h"
+#include "core/cpu/kernels/blocks.h"
 #include "core/cpu/kernels/cpu_backend.h"
 #include "core/cpu/kernels/gemm.h"
 #include "core/cpu/onednn.h"
@@ -15,41 +16,16 @@ namespace {
 using onednn::Matmul;
 using onednn::Primitive;
 
-Tensor workspace(const Shape& shape, DType dtype) {
-  return Tensor::empty(shape, {.dtype = dtype, .kind = MemoryKind::workspace});
-}
-
-Tensor as(const Tensor& tensor, DType dtype) {
-  if (!tensor.defined() || tensor.dtype() == dtype) return tensor;
-  Tensor copy = workspace(tensor.shape(), dtype);
-  backend().cast(tensor, copy, false);
-  return copy;
-}
-
 // Products with fewer multiplications use Eigen; a call of oneDNN costs about as much.
 constexpr Index kSmallProduct = 32 * 32 * 32;
 
 Matmul problem_of(const Tensor& a, const Tensor& b, const Tensor& c, const MatmulOptions& options) {
-  const int ra = a.rank(), rb = b.rank(), rc = c.rank();
   Matmul p{};
-  p.transpose_a = options.transpose_a;
-  p.transpose_b = options.transpose_b;
+  set_extents(p, a, b, c, options);
   p.accumulate = options.accumulate;
-  p.m = c.size(rc - 2);
-  p.n = c.size(rc - 1);
-  p.k = a.size(p.transpose_a ? ra - 2 : ra - 1);
-  p.lda = a.size(ra - 1);
-  p.ldb = b.size(rb - 1);
+  p.lda = a.size(-1);
+  p.ldb = b.size(-1);
   p.ldc = p.n;
-  p.batch = c.shape().product(0, rc - 2);
-  p.stride_a = ra > 2 ? p.m * p.k : 0;
-  p.stride_b = rb > 2 ? p.k * p.n : 0;
-  // One matrix b for a batch of untransposed a: the batch is folded into the rows of a.
-  if (p.stride_b == 0 && !p.transpose_a && p.batch > 1 && ra > 2) {
-    p.m *= p.batch;
-    p.batch = 1;
-    p.stride_a = 0;
-  }
   return p;
 }
 

@@ -2,13 +2,14 @@
 
 #include <cstring>
 
+#include "core/cpu/kernels/blocks.h"
+
 namespace tandem::cpu::TANDEM_LEVEL {
 
 ChannelMoments::ChannelMoments(Index channels, int threads)
     : blocks_(channels / kLanes),
       threads_(threads),
-      memory_(Tensor::empty({threads * blocks_ * static_cast<Index>(sizeof(Lanes))},
-                            {.dtype = DType::u8, .kind = MemoryKind::workspace})) {
+      memory_(workspace<std::uint8_t>({threads * blocks_ * static_cast<Index>(sizeof(Lanes))})) {
   std::memset(memory_.raw(), 0, memory_.bytes());
 }
 

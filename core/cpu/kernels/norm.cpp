@@ -3,13 +3,13 @@
 // Statistics are accurate to a few ulp of the compute type for any mean (core/cpu/kernels/moments.h), with
 // chunks of at most kPeriodsPerChunk values and the first row as origin. Sums from the preceding convolution
 // (Backend::conv2d_with_sums) replace the first pass. The second pass runs backwards to reuse cached data.
-#include <omp.h>
 #include <unistd.h>
 
 #include <array>
 #include <cmath>
 
 #include "core/cpu/cpu_features.h"
+#include "core/cpu/kernels/blocks.h"
 #include "core/cpu/kernels/cpu_backend.h"
 #include "core/cpu/kernels/moments.h"
 #include "core/cpu/kernels/norm_kernels.h"
@@ -56,8 +56,7 @@ class Workspace {
  public:
   Workspace(const NormPeriod& p, int threads) : width_(p.width) {
     const std::size_t arrays = kCommon * sizeof(T) + static_cast<std::size_t>(threads) * per_thread();
-    memory_ = Tensor::empty(Shape{static_cast<Index>(arrays) * p.width},
-                            {.dtype = DType::u8, .kind = MemoryKind::workspace});
+    memory_ = workspace<std::uint8_t>({static_cast<Index>(arrays) * p.width});
   }
 
   enum Common { origin, centre, scale, slope, offset, kCommon };
@@ -135,22 +134,12 @@ void over_tail(const NormPeriod& p, Body&& body) {
   for (Index l = 0; l < p.tail; l += kBlock) body(p.periods * p.width + l, l, std::min(kBlock, p.tail - l));
 }
 
-// Runs body(thread, threads) on a team whose size depends only on the amount of work.
-template <class Body>
-void on_team(Index elements, Body&& body) {
-  if (elements < kParallelElements) return body(0, 1);
-#pragma omp parallel
-  body(omp_get_thread_num(), omp_get_num_threads());
-}
-
 // Barrier of the team started by on_team().
 void barrier(int threads) {
   if (threads > 1) {
 #pragma omp barrier
   }
 }
-
-int team_size(Index elements) { return elements < kParallelElements ? 1 : cpu::threads(); }
 
 // Coefficients of y = (x - mean)·gamma·rstd + beta for channel c. The mean is split in two, so that the
 // difference is exact for large means.

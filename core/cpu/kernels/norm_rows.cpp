@@ -1,7 +1,5 @@
 // Layer norm and group norm. Mean and variance take two passes over cached data. Short runs are summed in the
 // compute type, their totals in f64.
-#include <omp.h>
-
 #include <cmath>
 
 #include "core/cpu/cpu_features.h"
@@ -16,18 +14,6 @@ namespace {
 
 constexpr Index kRowsPerFlush = 64;
 
-template <class T>
-Tensor workspace(Index count) {
-  return Tensor::empty(Shape{count}, {.dtype = dtype_of<T>(), .kind = MemoryKind::workspace});
-}
-
-// Elements [first, first+count) as T: in place if stored as T, else converted into buffer.
-template <class T>
-const T* fetch(const Tensor& x, Index first, Index count, T* buffer) {
-  if (x.dtype() == dtype_of<T>()) return x.data<T>() + first;
-  load_block(x.raw(), x.dtype(), first, buffer, count);
-  return buffer;
-}
 // Output memory for elements that put() stores afterwards.
 template <class T>
 T* place(const Tensor& y, Index first, T* buffer) {
@@ -42,7 +28,7 @@ void put(const T* values, const Tensor& y, Index first, Index count) {
 template <class T>
 const T* parameter(const Tensor& p, Index count, T absent, Tensor& memory) {
   if (p.defined() && p.dtype() == dtype_of<T>()) return p.data<T>();
-  memory = workspace<T>(count);
+  memory = workspace<T>({count});
   T* values = memory.data<T>();
   if (p.defined()) {
     load_block(p.raw(), p.dtype(), 0, values, count);
@@ -68,12 +54,8 @@ double sum_of(Index count, Term&& term) {
 // Runs body(thread, range of [0, count)) on a team.
 template <class Body>
 void over_ranges(Index count, Index elements, Body&& body) {
-  if (elements < kParallelElements) return body(0, Range{0, count});
-#pragma omp parallel
-  body(omp_get_thread_num(), part_of(count, omp_get_thread_num(), omp_get_num_threads()));
+  on_team(elements, [&](int thread, int threads) { body(thread, part_of(count, thread, threads)); });
 }
-
-int team_size(Index elements) { return elements < kParallelElements ? 1 : cpu::threads(); }
 
 // Per-thread column sums of dy·normalised and dy, which become dgamma and dbeta.
 template <class T>
@@ -82,8 +64,8 @@ class ParameterGradients {
   ParameterGradients(Index width, int threads)
       : width_(width),
         threads_(threads),
-        wide_(workspace<double>(2 * width * threads)),
-        held_(workspace<T>(2 * width * threads)) {
+        wide_(workspace<double>({2 * width * threads})),
+        held_(workspace<T>({2 * width * threads})) {
     std::fill_n(wide_.template data<double>(), 2 * width * threads, 0.0);
     std::fill_n(held_.template data<T>(), 2 * width * threads, T(0));
   }
@@ -125,7 +107,7 @@ void layer_norm_forward(const Tensor& x, const Tensor& gamma, const Tensor& beta
   Tensor gamma_memory, beta_memory;
   const T* g = parameter<T>(gamma, width, T(1), gamma_memory);
   const T* b = parameter<T>(beta, width, T(0), beta_memory);
-  const Tensor buffers = workspace<T>(2 * width * team_size(x.numel()));
+  const Tensor buffers = workspace<T>({2 * width * team_size(x.numel())});
   over_ranges(rows, x.numel(), [&](int thread, Range range) {
     T* buffer = buffers.data<T>() + 2 * width * thread;
     for (Index row = range.first; row < range.last; ++row) {
@@ -160,7 +142,7 @@ void layer_norm_gradients(const Tensor& x, const Tensor& gamma, const Tensor& me
   Tensor gamma_memory;
   const T* g = parameter<T>(gamma, width, T(1), gamma_memory);
   const int threads = team_size(x.numel());
-  const Tensor buffers = workspace<T>(3 * width * threads);
+  const Tensor buffers = workspace<T>({3 * width * threads});
   const ParameterGradients<T> gradients(width, threads);
   over_ranges(rows, x.numel(), [&](int thread, Range range) {
     T* buffer = buffers.data<T>() + 3 * width * thread;
@@ -256,8 +238,8 @@ void group_norm_forward(const Tensor& x, const Tensor& gamma, const Tensor& beta
   const T* g = parameter<T>(gamma, channels, T(1), gamma_memory);
   const T* b = parameter<T>(beta, channels, T(0), beta_memory);
   const int threads = team_size(x.numel());
-  const Tensor narrow = workspace<T>(6 * channels * threads);
-  const Tensor wide = workspace<double>(2 * channels * threads);
+  const Tensor narrow = workspace<T>({6 * channels * threads});
+  const Tensor wide = workspace<double>({2 * channels * threads});
   over_groups(s, x.numel(), [&](int thread, const GroupRun& run) {
     const Index width = run.width;
     T* in_buffer = narrow.data<T>() + 6 * channels * thread;
@@ -319,8 +301,8 @@ void group_norm_gradients(const Tensor& x, const Tensor& gamma, const Tensor& me
   Tensor gamma_memory;
   const T* g = parameter<T>(gamma, channels, T(1), gamma_memory);
   const int threads = team_size(x.numel());
-  const Tensor narrow = workspace<T>(8 * channels * threads);
-  const Tensor wide = workspace<double>(4 * channels * threads);
+  const Tensor narrow = workspace<T>({8 * channels * threads});
+  const Tensor wide = workspace<double>({4 * channels * threads});
   const ParameterGradients<T> gradients(channels, threads);
   over_groups(s, x.numel(), [&](int thread, const GroupRun& run) {
     const Index width = run.width;

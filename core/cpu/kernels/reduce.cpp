@@ -6,7 +6,6 @@
 // the shape, so results do not depend on the number of threads.
 #include "core/kernels/reduce.h"
 
-#include <array>
 #include <cmath>
 #include <limits>
 
@@ -14,6 +13,7 @@
 #include "core/cpu/kernels/cpu_backend.h"
 #include "core/error.h"
 #include "core/kernels/math.h"
+#include "core/kernels/merged_axes.h"
 
 namespace tandem::cpu::TANDEM_LEVEL {
 
@@ -172,73 +172,26 @@ struct Extremum {
 
 // ---- the shape of a reduction
 
-struct AxisSet {
-  int rank = 0;
-  std::array<Index, kMaxRank> extent{}, stride{};
-  Index count = 1;
-
-  void prepend(Index e, Index s) {
-    for (int i = rank; i > 0; --i) {
-      extent[i] = extent[i - 1];
-      stride[i] = stride[i - 1];
-    }
-    extent[0] = e;
-    stride[0] = s;
-    ++rank;
-    count *= e;
+Index offset_in(const kernels::AxisSet& axes, Index index) {
+  Index result = 0;
+  for (int axis = axes.rank - 1; axis >= 0; --axis) {
+    result += index % axes.extent[axis] * axes.stride[axis];
+    index /= axes.extent[axis];
   }
-  Index offset(Index index) const {
-    Index result = 0;
-    for (int axis = rank - 1; axis >= 0; --axis) {
-      result += index % extent[axis] * stride[axis];
-      index /= extent[axis];
-    }
-    return result;
-  }
-};
+  return result;
+}
 
-// Adjacent axes of one kind are merged. `inner` contiguous elements are either reduced or separate outputs.
-struct Plan {
-  AxisSet kept, reduced;
-  Index inner = 1;
-  bool inner_reduced = true;
+struct Plan : kernels::ReductionAxes {
   // Pieces of a task; see the head of the file.
   Index rows_per_piece = 1;  // rows of `inner` elements per piece
   Index pieces_per_row = 1;  // inner_reduced: more than 1 if a row is longer than a block
   Index columns = 1;         // !inner_reduced: outputs per task
   Index last_extent = 1;     // !inner_reduced: number of contiguous rows
   Index pieces = 0, parts = 1;
-
-  Index outputs() const { return kept.count * (inner_reduced ? 1 : inner); }
-  Index reduced_count() const { return reduced.count * (inner_reduced ? inner : 1); }
 };
 
 Plan make_plan(const Shape& shape, std::uint32_t axes) {
-  Plan plan;
-  struct Group {
-    Index extent, stride;
-    bool is_reduced;
-  };
-  std::array<Group, kMaxRank> groups;
-  int count = 0;
-  Index stride = 1;
-  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-    const bool is_reduced = (axes >> axis & 1u) != 0;
-    if (shape[axis] != 1) {
-      if (count > 0 && groups[count - 1].is_reduced == is_reduced) {
-        groups[count - 1].extent *= shape[axis];
-      } else {
-        groups[count++] = {shape[axis], stride, is_reduced};
-      }
-    }
-    stride *= shape[axis];
-  }
-  if (count > 0) {
-    plan.inner = groups[0].extent;
-    plan.inner_reduced = groups[0].is_reduced;
-  }
-  for (int i = 1; i < count; ++i)
-    (groups[i].is_reduced ? plan.reduced : plan.kept).prepend(groups[i].extent, groups[i].stride);
+  Plan plan{{shape, axes}};
   if (plan.inner_reduced) {
     if (plan.inner >= kBlock) {
       plan.pieces_per_row = (plan.inner + kBlock - 1) / kBlock;
@@ -266,13 +219,6 @@ Plan make_plan(const Shape& shape, std::uint32_t axes) {
 
 // ---- execution
 
-template <class T>
-const T* fetch(const Tensor& x, Index offset, Index count, T* buffer) {
-  if (x.dtype() == dtype_of<T>()) return static_cast<const T*>(x.raw()) + offset;
-  load_block(x.raw(), x.dtype(), offset, buffer, count);
-  return buffer;
-}
-
 template <class Body>
 void over_tasks(Index tasks, Index elements, Body&& body) {
   if (tasks < 2 || elements < kParallelElements) {
@@ -288,7 +234,7 @@ template <class Kind, class T>
 void reduce_rows(const Plan& plan, const Tensor& x, const T* shift, Wide<T>* partial) {
   over_tasks(plan.kept.count * plan.parts, x.numel(), [&](Index task) {
     const Index output = task / plan.parts, part = task % plan.parts;
-    const Index base = plan.kept.offset(output);
+    const Index base = offset_in(plan.kept, output);
     const T by = shift ? shift[output] : T(0);
     const Range mine = part_of(plan.pieces, part, plan.parts);
     alignas(64) T buffer[kBlock];
@@ -297,19 +243,19 @@ void reduce_rows(const Plan& plan, const Tensor& x, const T* shift, Wide<T>* par
       if (plan.rows_per_piece == 1) {
         const Index row = piece / plan.pieces_per_row, start = piece % plan.pieces_per_row * kBlock;
         const Index count = std::min(kBlock, plan.inner - start);
-        const T* data = fetch(x, base + plan.reduced.offset(row) + start, count, buffer);
+        const T* data = fetch(x, base + offset_in(plan.reduced, row) + start, count, buffer);
         state = Kind::combine(state, Kind::block(data, count, by));
         continue;
       }
       const Index first = piece * plan.rows_per_piece;
       const Index rows = std::min(plan.rows_per_piece, plan.reduced.count - first);
       if (rows == 1) {
-        const T* data = fetch(x, base + plan.reduced.offset(first), plan.inner, buffer);
+        const T* data = fetch(x, base + offset_in(plan.reduced, first), plan.inner, buffer);
         state = Kind::combine(state, Kind::block(data, plan.inner, by));
         continue;
       }
       for (Index r = 0; r < rows; ++r)
-        load_block(x.raw(), x.dtype(), base + plan.reduced.offset(first + r), buffer + r * plan.inner,
+        load_block(x.raw(), x.dtype(), base + offset_in(plan.reduced, first + r), buffer + r * plan.inner,
                    plan.inner);
       state = Kind::combine(state, Kind::block(buffer, rows * plan.inner, by));
     }
@@ -326,7 +272,7 @@ void reduce_columns(const Plan& plan, const Tensor& x, const T* shift, Wide<T>* 
     const Index part = task % plan.parts, run = task / plan.parts % runs, group = task / plan.parts / runs;
     const Index first_column = run * plan.columns;
     const Index columns = std::min(plan.columns, plan.inner - first_column);
-    const Index base = plan.kept.offset(group) + first_column;
+    const Index base = offset_in(plan.kept, group) + first_column;
     const Index width = columns * plan.rows_per_piece;
     alignas(64) T buffer[kBlock], held[kBlock], shifts[kBlock];
     alignas(64) Wide<T> state[kBlock];
@@ -346,7 +292,7 @@ void reduce_columns(const Plan& plan, const Tensor& x, const T* shift, Wide<T>* 
           piece / pieces_per_run * plan.last_extent + piece % pieces_per_run * plan.rows_per_piece;
       const Index rows =
           std::min(plan.rows_per_piece, plan.last_extent - piece % pieces_per_run * plan.rows_per_piece);
-      const T* data = fetch(x, base + plan.reduced.offset(row), rows * columns, buffer);
+      const T* data = fetch(x, base + offset_in(plan.reduced, row), rows * columns, buffer);
       Kind::column(held, data, rows * columns, shifts);
       if (++unflushed >= Kind::kRowsPerFlush) {
         flush();
@@ -362,16 +308,11 @@ void reduce_columns(const Plan& plan, const Tensor& x, const T* shift, Wide<T>* 
   });
 }
 
-template <class T>
-Tensor workspace(Index count) {
-  return Tensor::empty(Shape{count}, {.dtype = dtype_of<T>(), .kind = MemoryKind::workspace});
-}
-
 // One wide value per output.
 template <class Kind, class T>
 Tensor reduce_to_wide(const Plan& plan, const Tensor& x, const T* shift) {
   const Index outputs = plan.outputs();
-  const Tensor partial = workspace<Wide<T>>(outputs * plan.parts);
+  const Tensor partial = workspace<Wide<T>>({outputs * plan.parts});
   Wide<T>* values = partial.data<Wide<T>>();
   plan.inner_reduced ? reduce_rows<Kind, T>(plan, x, shift, values)
                      : reduce_columns<Kind, T>(plan, x, shift, values);
@@ -399,7 +340,7 @@ void reduce_with(const Plan& plan, const Tensor& x, const Tensor& y, bool accumu
 template <class T>
 void log_sum_exp(const Plan& plan, const Tensor& x, const Tensor& y, bool accumulate) {
   const Tensor largest = reduce_to_wide<Extremum<Plain, true>, T>(plan, x, nullptr);
-  const Tensor shift = workspace<T>(plan.outputs());
+  const Tensor shift = workspace<T>({plan.outputs()});
   for (Index i = 0; i < plan.outputs(); ++i) {
     const double m = largest.data<double>()[i];
     shift.data<T>()[i] = std::isinf(m) ? T(0) : static_cast<T>(m);
@@ -528,20 +469,6 @@ void cumulative_sum(const Tensor& x, Index outer, Index extent, Index inner, boo
       store_block(out, y.raw(), y.dtype(), at, count);
     }
   });
-}
-
-// Calls visit(TypeTag<T>{}) with the compute type for reading x and writing y.
-template <class Visitor>
-void with_compute_type(DType x, DType y, Visitor&& visit) {
-  if (x == DType::f64 || y == DType::f64) {
-    visit(TypeTag<double>{});
-  } else if (is_integral(x) && is_integral(y)) {
-    visit(TypeTag<std::int64_t>{});
-  } else if (x == DType::i64 || x == DType::i32) {
-    visit(TypeTag<double>{});
-  } else {
-    visit(TypeTag<float>{});
-  }
 }
 
 struct CpuReduce final : ReduceKernels {

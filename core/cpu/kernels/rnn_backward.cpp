@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "core/cpu/kernels/blocks.h"
 #include "core/cpu/kernels/cpu_backend.h"
 #include "core/cpu/kernels/rnn.h"
 #include "core/kernels/rnn_formulas.h"
@@ -12,10 +13,6 @@
 namespace tandem::cpu::TANDEM_LEVEL {
 
 namespace {
-
-Tensor workspace(const Shape& shape, DType dtype) {
-  return Tensor::empty(shape, {.dtype = dtype, .kind = MemoryKind::workspace});
-}
 
 template <class S, class Cell>
 class StepsBack {

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/cpu/cpu_features.h"
+#include "core/cpu/kernels/blocks.h"
 #include "core/cpu/kernels/cpu_backend.h"
 #include "core/cpu/kernels/rnn.h"
 #include "core/kernels/matmul.h"
@@ -19,10 +20,6 @@ constexpr Index kParallelStep = 64 * 1024;
 int RnnSizes::team() const { return rows * gates * outputs < kParallelStep ? 1 : threads(); }
 
 namespace {
-
-Tensor workspace(const Shape& shape, DType dtype) {
-  return Tensor::empty(shape, {.dtype = dtype, .kind = MemoryKind::workspace});
-}
 
 // b_ih + b_hh, except for gate n of gru, whose recurrent bias stays separate; undefined if both are.
 template <class T>

@@ -151,8 +151,7 @@ class RowProducts {
         gates_(gates),
         vectors_(gates > 1 ? 1 : best_width(run_, team)),
         panels_((run_ + width() - 1) / width()),
-        memory_(Tensor::empty({panels_ * panel_size()},
-                              {.dtype = dtype_of<Storage>(), .kind = MemoryKind::workspace})) {
+        memory_(workspace<Storage>({panels_ * panel_size()})) {
     Storage* to = memory_.data<Storage>();
 #pragma omp parallel for num_threads(team) schedule(static)
     for (Index panel = 0; panel < panels_; ++panel)

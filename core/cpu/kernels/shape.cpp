@@ -6,13 +6,13 @@
 #include "core/cpu/kernels/shape.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <utility>
 
 #include "core/convert.h"
 #include "core/cpu/kernels/cpu_backend.h"
 #include "core/error.h"
+#include "core/kernels/merged_axes.h"
 
 namespace tandem::cpu::TANDEM_LEVEL {
 
@@ -22,46 +22,17 @@ constexpr Index kParallelBytes = Index{1} << 17;  // below this, threads cost mo
 constexpr Index kBlockElements = Index{1} << 15;  // elements per unit of work
 constexpr Index kTransposed = 64 * 64;            // elements per unit of a transposition
 
-struct Axis {
-  Index extent = 1, from = 0, to = 0;  // strides in elements
-};
+using Axis = kernels::CopyAxis;
 
-// Axes from outermost to innermost; the last two form the plane.
-struct Plan {
-  std::array<Axis, kMaxRank + 1> axes{};
-  int rank = 0;
-  Index from = 0, to = 0;  // offsets of the first element
-
+// The last two axes form the plane.
+struct Plan : kernels::CopyAxes {
   const Axis& row() const { return axes[rank - 2]; }
   const Axis& column() const { return axes[rank - 1]; }
   bool transposes() const { return row().from == 1 && column().to == 1 && column().from != 1; }
 };
 
-// Merges axes i and i+1 if they are contiguous on both sides.
-void merge_axes(Plan& plan) {
-  int last = 0;
-  for (int i = 1; i < plan.rank; ++i) {
-    const Axis& inner = plan.axes[i];
-    Axis& outer = plan.axes[last];
-    if (outer.from == inner.from * inner.extent && outer.to == inner.to * inner.extent) {
-      outer = {outer.extent * inner.extent, inner.from, inner.to};
-    } else {
-      plan.axes[++last] = inner;
-    }
-  }
-  if (plan.rank > 0) plan.rank = last + 1;
-}
-
 Plan make_plan(const StridedView& from, const StridedView& to, const Shape& extents) {
-  Plan plan;
-  plan.from = from.offset;
-  plan.to = to.offset;
-  for (int i = 0; i < extents.rank(); ++i) {
-    if (extents[i] != 1) plan.axes[plan.rank++] = {extents[i], from.strides[i], to.strides[i]};
-  }
-  std::stable_sort(plan.axes.begin(), plan.axes.begin() + plan.rank,
-                   [](const Axis& a, const Axis& b) { return std::abs(a.to) > std::abs(b.to); });
-  merge_axes(plan);
+  Plan plan{{from, to, extents}};
   while (plan.rank < 2) {  // a plane has two axes
     std::copy_backward(plan.axes.begin(), plan.axes.begin() + plan.rank, plan.axes.begin() + plan.rank + 1);
     plan.axes[0] = {};

@@ -29,7 +29,7 @@ inline Index shares_of_sums(int team, Index floats) {
 template <class Begin>
 void over_shares(int team, Index shares, Begin&& begin) {
   constexpr Index kLine = 8;  // one cache line per thread's counter
-  const Tensor memory = Tensor::empty({team * kLine}, {.dtype = DType::i64, .kind = MemoryKind::workspace});
+  const Tensor memory = workspace<std::int64_t>({team * kLine});
   auto* const begun = memory.data<std::int64_t>();
   std::fill_n(begun, team * kLine, 0);
   std::exception_ptr failure;

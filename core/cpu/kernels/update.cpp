@@ -180,12 +180,7 @@ void check(const T* gradient, std::span<const UpdateRange> ranges, Index limit, 
 
 // ---- Update
 
-struct Pointers {
-  const float* gradient;
-  float *master, *moment1, *moment2, *moment3;
-  void* working;  // 16-bit, or null
-  DType working_dtype;
-  StorageRounding rounding;
+struct Pointers : UpdatePointers {
   RandomKey key;  // of stochastic rounding
 };
 
@@ -316,29 +311,11 @@ void adapt_rates(const UpdateRule& rule, std::span<const UpdateRange> ranges, co
   }
 }
 
-float* buffer(const Tensor& tensor, Index length) {
-  if (!tensor.defined()) return nullptr;
-  ensure(tensor.numel() == length, "update", "buffer {} differs in size from the {} master weights",
-         to_string(tensor), length);
-  return tensor.data<float>();
-}
-
 Pointers pointers_of(const UpdateBuffers& buffers, const StepState& step) {
-  const Index length = buffers.master.numel();
-  const Tensor& working = buffers.working;
-  ensure(!working.defined() || (is_16bit(working.dtype()) && working.numel() == length), "update",
-         "{} is not a 16-bit copy of {} master weights", to_string(working), length);
-  return {.gradient = buffer(buffers.gradient, length),
-          .master = buffer(buffers.master, length),
-          .moment1 = buffer(buffers.moment1, length),
-          .moment2 = buffer(buffers.moment2, length),
-          .moment3 = buffer(buffers.moment3, length),
-          .working = working.defined() ? working.raw() : nullptr,
-          .working_dtype = working.defined() ? working.dtype() : DType::f32,
-          .rounding = buffers.rounding,
-          .key = {.seed = buffers.rounding.seed,
-                  .purpose = RandomPurpose::rounding,
-                  .step = static_cast<std::uint32_t>(step.attempted)}};
+  return {pointers_of(buffers),
+          {.seed = buffers.rounding.seed,
+           .purpose = RandomPurpose::rounding,
+           .step = static_cast<std::uint32_t>(step.attempted)}};
 }
 
 struct CpuUpdate final : UpdateKernels {
