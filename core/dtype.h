@@ -118,4 +118,33 @@ decltype(auto) visit_floating(DType dtype, Visitor&& visit) {
   }
 }
 
+// Without effect for f64.
+template <class Visitor>
+void visit_below_f64(DType dtype, Visitor&& visit) {
+  visit_floating(dtype, [&]<class T>(TypeTag<T> tag) {
+    if constexpr (!std::is_same_v<T, double>) visit(tag);
+  });
+}
+
+// The type of arithmetic on floating elements: double for f64, float for all others.
+template <class Visitor>
+void visit_compute(DType dtype, Visitor&& visit) {
+  dtype == DType::f64 ? visit(TypeTag<double>{}) : visit(TypeTag<float>{});
+}
+
+// An unsigned integer of the element's size, for copies.
+template <class Visitor>
+constexpr decltype(auto) visit_word(DType dtype, Visitor&& visit) {
+  switch (size_of(dtype)) {
+    case 1:
+      return visit(TypeTag<std::uint8_t>{});
+    case 2:
+      return visit(TypeTag<std::uint16_t>{});
+    case 4:
+      return visit(TypeTag<std::uint32_t>{});
+    default:
+      return visit(TypeTag<std::uint64_t>{});
+  }
+}
+
 }  // namespace tandem

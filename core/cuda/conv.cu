@@ -244,13 +244,6 @@ DType result_type(DType dtype, const Tensor& out, bool accumulate) {
   return out.dtype() == dtype && !accumulate ? dtype : DType::f32;
 }
 
-// Calls run(TypeTag<C>{}) with the compute type of the direct kernels.
-template <class Run>
-void with_wide_type(DType dtype, Run&& run) {
-  if (wide_of(dtype) == DType::f64) return run(TypeTag<double>{});
-  run(TypeTag<float>{});
-}
-
 // ---- Few channels
 
 // cuDNN 9.19's preferred engines on an H100 load 16-bit images with 1 or 3 channels one channel at a time,
@@ -419,7 +412,7 @@ struct CudaConv final : GpuKernels<ConvKernels> {
     DType type = arithmetic_type(x.dtype(), filter.dtype());
     if (bias.defined() && bias.dtype() == DType::f64) type = DType::f64;
     if (type == DType::f64 || !dnn::expressible(p)) {
-      with_wide_type(type, [&]<class C>(TypeTag<C>) {
+      visit_compute(type, [&]<class C>(TypeTag<C>) {
         constexpr DType wide = dtype_of<C>();
         const Tensor image = operand(backend, x, wide), weights = operand(backend, filter, wide);
         const Tensor offset = operand(backend, bias, wide);
@@ -498,7 +491,7 @@ struct CudaConv final : GpuKernels<ConvKernels> {
         run_gradient(backend, Pass::input_gradient, p, type, dy, filter, dx, accumulate);
       return;
     }
-    with_wide_type(type, [&]<class C>(TypeTag<C>) {
+    visit_compute(type, [&]<class C>(TypeTag<C>) {
       const Tensor gradient = operand(backend, dy, dtype_of<C>()),
                    weights = operand(backend, filter, dtype_of<C>());
       launch("conv2d_input_gradient", input_gradient_kernel<C>, blocks_for(dx.numel()), kThreads,
@@ -526,7 +519,7 @@ struct CudaConv final : GpuKernels<ConvKernels> {
     }
     if (type != DType::f64 && dnn::expressible(p))
       return run_gradient(backend, Pass::filter_gradient, p, type, x, dy, dfilter, accumulate);
-    with_wide_type(type, [&]<class C>(TypeTag<C>) {
+    visit_compute(type, [&]<class C>(TypeTag<C>) {
       const Tensor image = operand(backend, x, dtype_of<C>()), gradient = operand(backend, dy, dtype_of<C>());
       launch("conv2d_filter_gradient", filter_gradient_kernel<C>, blocks_for(dfilter.numel(), 1), kThreads,
              backend.stream(), extents_of(p), image.data<C>(), gradient.data<C>(),

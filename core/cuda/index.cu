@@ -392,7 +392,7 @@ void sum_segments(const Sums& call) {
     run_sums(call, AnyUnits<C>{call.src.raw(), call.src.dtype(), call.y.raw(), call.y.dtype()});
   };
   if (!is_floating(call.y.dtype())) return any(TypeTag<std::int64_t>{});
-  call.y.dtype() == DType::f64 ? any(TypeTag<double>{}) : any(TypeTag<float>{});
+  visit_compute(call.y.dtype(), any);
 }
 
 void check_summed(const char* op, DType src, DType y) {
@@ -458,23 +458,13 @@ void CudaIndex::gather(const Tensor& x, const Tensor& index, int axis, const Ten
   const Indices indices = indices_of("gather", index, x.shape()[axis], backend.fault());
   const Lines lines = lines_of(index.shape(), x.shape(), axis, true);
   if (x.dtype() == y.dtype()) {
-    const auto run = [&]<class T>(TypeTag<T>) {
+    return visit_word(x.dtype(), [&]<class T>(TypeTag<T>) {
       visit_positions(count, [&]<class Int>(Int) {
         launch_early("gather", gather_kernel<T, Int>, blocks_for(count), kThreads, backend.stream(),
                      static_cast<const T*>(x.raw()), indices, lines, static_cast<T*>(y.raw()),
                      static_cast<Int>(count));
       });
-    };
-    switch (size_of(x.dtype())) {
-      case 1:
-        return run(TypeTag<std::uint8_t>{});
-      case 2:
-        return run(TypeTag<std::uint16_t>{});
-      case 4:
-        return run(TypeTag<std::uint32_t>{});
-      default:
-        return run(TypeTag<std::uint64_t>{});
-    }
+    });
   }
   const auto any = [&]<class C>(TypeTag<C>) {
     launch_early("gather", gather_any_kernel<C>, blocks_for(count), kThreads, backend.stream(), x.raw(),
@@ -482,7 +472,7 @@ void CudaIndex::gather(const Tensor& x, const Tensor& index, int axis, const Ten
   };
   if (!is_floating(x.dtype())) fail_not_floating(x.dtype());
   if (!is_floating(y.dtype())) fail_not_floating(y.dtype());
-  x.dtype() == DType::f64 ? any(TypeTag<double>{}) : any(TypeTag<float>{});
+  visit_compute(x.dtype(), any);
 }
 
 void CudaIndex::scatter_add(const Tensor& src, const Tensor& index, int axis, const Tensor& y) {
@@ -503,7 +493,7 @@ void CudaIndex::scatter_add(const Tensor& src, const Tensor& index, int axis, co
                    count, inner, y.raw(), y.dtype());
     };
     if (!is_floating(y.dtype())) return run(TypeTag<std::int64_t>{});
-    return y.dtype() == DType::f64 ? run(TypeTag<double>{}) : run(TypeTag<float>{});
+    return visit_compute(y.dtype(), run);
   }
   Slices flat({y.numel()}, 0, elements);
   const Lines all = lines_of(shape, y.shape(), axis, true);
@@ -529,7 +519,7 @@ void CudaIndex::index_select(const Tensor& x, const Tensor& index, int axis, con
     launch_early(op, select_any_kernel<C>, blocks_for(y.numel()), kThreads, backend.stream(), x.raw(),
                  x.dtype(), indices, s, y.raw(), y.dtype());
   };
-  x.dtype() == DType::f64 ? any(TypeTag<double>{}) : any(TypeTag<float>{});
+  visit_compute(x.dtype(), any);
 }
 
 void CudaIndex::index_add(const Tensor& src, const Tensor& index, int axis, const Tensor& y,

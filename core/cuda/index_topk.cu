@@ -112,22 +112,9 @@ struct Target {
     indices[to] = at;
     if (dtype != source.dtype)  // widened by the precision rule
       return store_any(values, dtype, to, load_any<double>(source.x, source.dtype, from));
-    switch (size_of(dtype)) {
-      case 1:
-        return copy<std::uint8_t>(source.x, from, to);
-      case 2:
-        return copy<std::uint16_t>(source.x, from, to);
-      case 4:
-        return copy<std::uint32_t>(source.x, from, to);
-      default:
-        return copy<std::uint64_t>(source.x, from, to);
-    }
-  }
-
- private:
-  template <class T>
-  __device__ __forceinline__ void copy(const void* x, Index from, Index to) const {
-    static_cast<T*>(values)[to] = static_cast<const T*>(x)[from];
+    visit_word(dtype, [&]<class T>(TypeTag<T>) {
+      static_cast<T*>(values)[to] = static_cast<const T*>(source.x)[from];
+    });
   }
 };
 

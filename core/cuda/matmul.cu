@@ -67,11 +67,8 @@ void finish(const From* product, const Tensor& bias, const Tensor& c, bool accum
 
 void finish(const Tensor& product, const Tensor& bias, const Tensor& c, bool accumulate,
             cudaStream_t stream) {
-  if (product.dtype() == DType::f64) {
-    finish(product.data<double>(), bias, c, accumulate, stream);
-  } else {
-    finish(product.data<float>(), bias, c, accumulate, stream);
-  }
+  visit_compute(product.dtype(),
+                [&]<class T>(TypeTag<T>) { finish(product.data<T>(), bias, c, accumulate, stream); });
 }
 
 // ---- Shapes

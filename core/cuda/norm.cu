@@ -7,6 +7,7 @@
 #include "core/cuda/launch.h"
 #include "core/cuda/norm.h"
 #include "core/cuda/norm_columns.h"
+#include "core/cuda/norm_parameters.h"
 #include "core/cuda/numeric.h"
 
 namespace tandem::cuda {
@@ -17,16 +18,6 @@ namespace {
 // kFinishLanes threads for the slices of each channel.
 constexpr int kFinishChannels = 8;
 constexpr int kFinishLanes = 64;
-
-__device__ __forceinline__ double element(const Slot& slot, Index i, double absent) {
-  return slot.data != nullptr ? load_any<double>(slot.data, slot.dtype, i) : absent;
-}
-__device__ __forceinline__ void set_element(const Slot& slot, Index i, double value,
-                                            bool accumulate = false) {
-  if (slot.data == nullptr) return;
-  if (accumulate) value += load_any<double>(slot.data, slot.dtype, i);
-  store_any(slot.data, slot.dtype, i, value);
-}
 
 // Totals of two terms over the slices, for threads 0…kFinishChannels-1 of the block and their channels.
 // term(slice, first, second) adds the terms of a slice.

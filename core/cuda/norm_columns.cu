@@ -540,14 +540,6 @@ dim3 grid_of(const ColumnPlan& p) {
           static_cast<unsigned>(std::min(p.samples, kMostDeep))};
 }
 
-// Calls visit(TypeTag<S>{}) for the types of packed kernels.
-template <class Visit>
-void visit_packed(DType dtype, Visit&& visit) {
-  visit_floating(dtype, [&]<class S>(TypeTag<S> tag) {
-    if constexpr (!std::is_same_v<S, double>) visit(tag);
-  });
-}
-
 }  // namespace
 
 ColumnTypes column_types(std::initializer_list<const Tensor*> tensors, Index channels) {
@@ -578,7 +570,7 @@ void gather_statistics(const Tensor& x, const ColumnPlan& plan, ColumnTypes type
     launch_early("norm: statistics", statistics_kernel<A>, grid_of(plan), kThreads, stream, slot_of(x), plan,
                  static_cast<typename A::T*>(partial));
   };
-  if (types.packed) return visit_packed(x.dtype(), [&]<class S>(TypeTag<S>) { run(TypeTag<Eight<S>>{}); });
+  if (types.packed) return visit_below_f64(x.dtype(), [&]<class S>(TypeTag<S>) { run(TypeTag<Eight<S>>{}); });
   visit_compute(types.compute, [&]<class T>(TypeTag<T>) { run(TypeTag<One<T>>{}); });
 }
 
@@ -591,7 +583,7 @@ void gather_gradients(const ColumnBackward& args, const ColumnPlan& plan, Column
                  static_cast<T*>(partial));
   };
   if (types.packed)
-    return visit_packed(args.x.dtype(), [&]<class S>(TypeTag<S>) { run(TypeTag<Eight<S>>{}); });
+    return visit_below_f64(args.x.dtype(), [&]<class S>(TypeTag<S>) { run(TypeTag<Eight<S>>{}); });
   visit_compute(types.compute, [&]<class T>(TypeTag<T>) { run(TypeTag<One<T>>{}); });
 }
 
@@ -599,7 +591,7 @@ void write_forward(const ColumnForward& args, Index samples, Index rows, ColumnT
                    cudaStream_t stream) {
   const Index count = args.x.numel(), per_sample = count / samples, channels = per_sample / rows;
   if (types.packed) {
-    return visit_packed(args.x.dtype(), [&]<class S>(TypeTag<S>) {
+    return visit_below_f64(args.x.dtype(), [&]<class S>(TypeTag<S>) {
       const ColumnPlan plan = writing_plan(plan_columns(samples, rows, channels, true, kForwardRows<S>));
       const auto kernel = args.residual.defined() ? forward_kernel<S, true> : forward_kernel<S, false>;
       launch_early("norm: forward", kernel, grid_of(plan), kThreads, stream, args.x.data<S>(),
@@ -620,7 +612,7 @@ void write_backward(const ColumnBackward& args, Index samples, Index rows, Colum
   const Index count = args.x.numel(), per_sample = count / samples, channels = per_sample / rows;
   const Tensor x = args.frozen || !args.dx.defined() ? Tensor{} : args.x;
   if (types.packed) {
-    return visit_packed(args.x.dtype(), [&]<class S>(TypeTag<S>) {
+    return visit_below_f64(args.x.dtype(), [&]<class S>(TypeTag<S>) {
       const ColumnPlan plan = writing_plan(plan_columns(samples, rows, channels, true, kBackwardRows<S>));
       launch_early("norm: backward", backward_kernel<S>, grid_of(plan), kThreads, stream, data_or_null<S>(x),
                    args.dy.data<S>(), data_or_null<S>(args.dx), data_or_null<S>(args.dresidual), args.mask,

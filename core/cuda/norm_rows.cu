@@ -391,10 +391,8 @@ int team_of(Index width) {
 template <class Visit>
 bool visit_rows(ColumnTypes types, DType dtype, Index width, Visit&& visit) {
   if (!types.packed || width > kWidestTeam * kWidth) return false;
-  visit_floating(dtype, [&]<class S>(TypeTag<S> tag) {
-    if constexpr (!std::is_same_v<S, double>) {
-      team_of(width) > kWarp ? visit(tag, std::true_type{}) : visit(tag, std::false_type{});
-    }
+  visit_below_f64(dtype, [&](auto tag) {
+    team_of(width) > kWarp ? visit(tag, std::true_type{}) : visit(tag, std::false_type{});
   });
   return true;
 }

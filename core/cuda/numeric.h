@@ -115,12 +115,6 @@ struct Slot {
 };
 inline Slot slot_of(const Tensor& t) { return t.defined() ? Slot{t.raw(), t.dtype()} : Slot{}; }
 
-// Calls visit(TypeTag<double>{}) for f64, visit(TypeTag<float>{}) for any other type.
-template <class Visit>
-void visit_compute(DType dtype, Visit&& visit) {
-  dtype == DType::f64 ? visit(TypeTag<double>{}) : visit(TypeTag<float>{});
-}
-
 inline bool is_aligned(const void* address, std::size_t bytes = 16) {
   return reinterpret_cast<std::uintptr_t>(address) % bytes == 0;
 }

@@ -48,16 +48,7 @@ void pad(const Tensor& x, const Tensor& y, cudaStream_t stream) {
 Tensor padded(CudaBackend& backend, const Tensor& x, Index rows, Index columns) {
   if (x.size(-1) == columns && x.numel() == rows * columns) return x;
   const Tensor y = backend.workspace({rows, columns}, x.dtype());
-  switch (size_of(x.dtype())) {
-    case 2:
-      pad<std::uint16_t>(x, y, backend.stream());
-      break;
-    case 4:
-      pad<std::uint32_t>(x, y, backend.stream());
-      break;
-    default:
-      pad<std::uint64_t>(x, y, backend.stream());
-  }
+  visit_floating(x.dtype(), [&]<class T>(TypeTag<T>) { pad<MemoryWord<sizeof(T)>>(x, y, backend.stream()); });
   return y;
 }
 

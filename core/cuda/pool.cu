@@ -380,9 +380,7 @@ void visit_access(const Tensor& a, const Tensor& b, const Tensor* where, Visit&&
   if (a.dtype() == b.dtype() && a.dtype() != DType::f64 && bytes && a.size(3) % size == 0 &&
       is_aligned(a.raw()) && is_aligned(b.raw()) &&
       (where == nullptr || is_aligned(where->raw(), static_cast<std::size_t>(size)))) {
-    return visit_floating(a.dtype(), [&]<class S>(TypeTag<S>) {
-      if constexpr (!std::is_same_v<S, double>) visit(TypeTag<Packed<S>>{});
-    });
+    return visit_below_f64(a.dtype(), [&]<class S>(TypeTag<S>) { visit(TypeTag<Packed<S>>{}); });
   }
   if (a.dtype() == DType::f64 || b.dtype() == DType::f64) return visit(TypeTag<Any<double>>{});
   visit(TypeTag<Any<float>>{});
@@ -448,7 +446,7 @@ struct CudaPool final : GpuKernels<PoolKernels> {
       launch_early("max_pool2d_select", max_select_kernel<T>, grid_of(y, 1), kPoolThreads, backend.stream(),
                    g, vertical(options, g), horizontal(options, g), slot_of(x), slot_of(where), slot_of(y));
     };
-    x.dtype() == DType::f64 || y.dtype() == DType::f64 ? run(TypeTag<double>{}) : run(TypeTag<float>{});
+    visit_compute(y.dtype() == DType::f64 ? y.dtype() : x.dtype(), run);
   }
 
   void avg_pool2d(const Tensor& x, const Tensor& y, const Pool2dOptions& options) override {

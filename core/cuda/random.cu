@@ -223,7 +223,7 @@ struct CudaRandom final : GpuKernels<RandomKernels> {
                    backend.stream(), key, x.raw(), x.dtype(), y.raw(), y.dtype(), count, threshold,
                    static_cast<C>(scale));
     };
-    x.dtype() == DType::f64 ? run(TypeTag<double>{}) : run(TypeTag<float>{});
+    visit_compute(x.dtype(), run);
   }
 };
 

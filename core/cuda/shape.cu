@@ -428,9 +428,7 @@ void accumulate_into(const Plan& plan, const Tensor& x, const Tensor& y, cudaStr
   if (!is_floating(x.dtype())) fail_not_floating(x.dtype());
   if (x.dtype() == DType::f64 || y.dtype() == DType::f64) return add_any<double>(plan, x, y, stream);
   if (x.dtype() != y.dtype()) return add_any<float>(plan, x, y, stream);
-  if (x.dtype() == DType::f32) return add_elements<float>(plan, x, y, stream);
-  if (x.dtype() == DType::f16) return add_elements<Half>(plan, x, y, stream);
-  add_elements<BFloat16>(plan, x, y, stream);
+  visit_below_f64(x.dtype(), [&]<class T>(TypeTag<T>) { add_elements<T>(plan, x, y, stream); });
 }
 
 }  // namespace
@@ -442,16 +440,7 @@ void CudaShape::strided_copy(const Tensor& x, const StridedView& from, const Ten
   if (accumulate) return accumulate_into(plan, x, y, backend.stream());
   ensure(x.dtype() == y.dtype(), "strided_copy", "source {} and destination {} differ in dtype",
          name_of(x.dtype()), name_of(y.dtype()));
-  switch (size_of(y.dtype())) {
-    case 1:
-      return copy_elements<std::uint8_t>(plan, x, y, backend.stream());
-    case 2:
-      return copy_elements<std::uint16_t>(plan, x, y, backend.stream());
-    case 4:
-      return copy_elements<std::uint32_t>(plan, x, y, backend.stream());
-    default:
-      return copy_elements<std::uint64_t>(plan, x, y, backend.stream());
-  }
+  visit_word(y.dtype(), [&]<class T>(TypeTag<T>) { copy_elements<T>(plan, x, y, backend.stream()); });
 }
 
 ShapeKernels& CudaBackend::shape() { return own<CudaShape>(kernels_.shape); }

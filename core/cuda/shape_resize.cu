@@ -292,15 +292,14 @@ void resize(const CudaBackend& backend, const Tensor& in, const Tensor& out, con
                   scaling(extents.in_width, extents.out_width, 1),
                   extents,
                   backward};
-  if (in.dtype() == out.dtype()) {
-    if (in.dtype() == DType::f32 && run_packs<float>(call)) return;
-    if (in.dtype() == DType::f16 && run_packs<Half>(call)) return;
-    if (in.dtype() == DType::bf16 && run_packs<BFloat16>(call)) return;
-  }
+  bool done = false;
+  if (in.dtype() == out.dtype())
+    visit_below_f64(in.dtype(), [&]<class S>(TypeTag<S>) { done = run_packs<S>(call); });
+  if (done) return;
   const auto any = [&]<class C>(TypeTag<C>) {
     run<C>(call, AnyElements<C>{in.raw(), in.dtype()}, AnyElements<C>{out.raw(), out.dtype()});
   };
-  in.dtype() == DType::f64 || out.dtype() == DType::f64 ? any(TypeTag<double>{}) : any(TypeTag<float>{});
+  visit_compute(out.dtype() == DType::f64 ? out.dtype() : in.dtype(), any);
 }
 
 }  // namespace

@@ -266,11 +266,9 @@ void visit_held(int held, const Visitor& visit) {
 // Calls visit(TypeTag<S>{}) if all tensors are f32, all f16, or all bf16; returns false otherwise.
 template <class Visitor, class... Tensors>
 bool visit_common(const Visitor& visit, const Tensor& x, const Tensors&... others) {
-  if (!all_of_type(x.dtype(), others...)) return false;
-  if (x.dtype() == DType::f32) return visit(TypeTag<float>{}), true;
-  if (x.dtype() == DType::f16) return visit(TypeTag<Half>{}), true;
-  if (x.dtype() == DType::bf16) return visit(TypeTag<BFloat16>{}), true;
-  return false;
+  if (x.dtype() == DType::f64 || !all_of_type(x.dtype(), others...)) return false;
+  visit_below_f64(x.dtype(), visit);
+  return true;
 }
 
 template <class S>

@@ -180,12 +180,10 @@ template <class Visitor>
 void visit_elements(const Tensor& x, const Tensor& y, const Visitor& visit) {
   const auto apart = reinterpret_cast<std::uintptr_t>(x.raw()) - reinterpret_cast<std::uintptr_t>(y.raw());
   const bool alike = x.dtype() == y.dtype() && apart % 16 == 0;
-  const auto as = [&]<class S>(TypeTag<S>) { visit(Typed<S>{x.data<S>()}, Typed<S>{y.data<S>()}); };
   if (x.dtype() == DType::f64) return visit(any_of<double>(x), any_of<double>(y));
-  if (alike && x.dtype() == DType::f32) return as(TypeTag<float>{});
-  if (alike && x.dtype() == DType::f16) return as(TypeTag<Half>{});
-  if (alike && x.dtype() == DType::bf16) return as(TypeTag<BFloat16>{});
-  visit(any_of<float>(x), any_of<float>(y));
+  if (!alike) return visit(any_of<float>(x), any_of<float>(y));
+  visit_below_f64(x.dtype(),
+                  [&]<class S>(TypeTag<S>) { visit(Typed<S>{x.data<S>()}, Typed<S>{y.data<S>()}); });
 }
 
 }  // namespace

@@ -158,10 +158,7 @@ void visit_rows(const Tensor& x, const Tensor& y, const Visitor& visit) {
   };
   ensure(x.dtype() == y.dtype(), "dice_loss", "logits {} and gradient {} differ in dtype", to_string(x),
          to_string(y));
-  if (x.dtype() == DType::f64) return with(Typed<double>{x.data<double>()}, Typed<double>{y.data<double>()});
-  if (x.dtype() == DType::f32) return with(Typed<float>{x.data<float>()}, Typed<float>{y.data<float>()});
-  if (x.dtype() == DType::f16) return with(Typed<Half>{x.data<Half>()}, Typed<Half>{y.data<Half>()});
-  with(Typed<BFloat16>{x.data<BFloat16>()}, Typed<BFloat16>{y.data<BFloat16>()});
+  visit_floating(x.dtype(), [&]<class S>(TypeTag<S>) { with(Typed<S>{x.data<S>()}, Typed<S>{y.data<S>()}); });
 }
 
 }  // namespace

@@ -112,12 +112,10 @@ void CudaUpdate::round_to(const Tensor& x, DType dtype) {
 }
 
 void CudaUpdate::scale_and_limit(const Tensor& x, double factor, double limit) {
-  if (x.dtype() == DType::f64) {
-    change_in_place<double>("scale_and_limit", x, ScaleAndLimit<double>{factor, limit}, backend.stream());
-  } else {
-    const ScaleAndLimit<float> change{static_cast<float>(factor), static_cast<float>(limit)};
-    change_in_place<float>("scale_and_limit", x, change, backend.stream());
-  }
+  visit_compute(x.dtype(), [&]<class T>(TypeTag<T>) {
+    const ScaleAndLimit<T> change{static_cast<T>(factor), static_cast<T>(limit)};
+    change_in_place<T>("scale_and_limit", x, change, backend.stream());
+  });
 }
 
 }  // namespace tandem::cuda

@@ -194,13 +194,10 @@ __global__ void update_scale_kernel(ScaleRules rules, ScaleState* scale) {
 void CudaUpdate::accumulate_loss(const Tensor& loss, double weight, const Tensor& state,
                                  const Tensor& scale) {
   ScaleState* const to = scale_of(scale);
-  if (loss.dtype() == DType::f64) {
-    launch_early("accumulate_loss", accumulate_loss_kernel<double>, 1, 1, backend.stream(),
-                 loss.data<double>(), weight, state_of(state), to);
-  } else {
-    launch_early("accumulate_loss", accumulate_loss_kernel<float>, 1, 1, backend.stream(), loss.data<float>(),
-                 weight, state_of(state), to);
-  }
+  visit_compute(loss.dtype(), [&]<class T>(TypeTag<T>) {
+    launch_early("accumulate_loss", accumulate_loss_kernel<T>, 1, 1, backend.stream(), loss.data<T>(), weight,
+                 state_of(state), to);
+  });
 }
 
 void CudaUpdate::check_gradients(const Tensor& gradient, std::span<const UpdateRange> ranges,
@@ -220,7 +217,7 @@ void CudaUpdate::check_gradients(const Tensor& gradient, std::span<const UpdateR
                    static_cast<int>(blocks), step, nullptr);
     });
   };
-  gradient.dtype() == DType::f64 ? run(TypeTag<double>{}) : run(TypeTag<float>{});
+  visit_compute(gradient.dtype(), run);
 }
 
 void CudaUpdate::unscale(const Tensor& gradient, std::span<const UpdateRange> ranges,

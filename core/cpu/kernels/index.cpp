@@ -60,16 +60,7 @@ void with_indices(const char* op, const Tensor& index, Index extent, Visitor&& v
 template <class Visitor>
 void visit_moved(DType x, DType y, Visitor&& visit) {
   if (x == y) {
-    switch (size_of(x)) {
-      case 1:
-        return visit(std::uint8_t{}, std::uint8_t{});
-      case 2:
-        return visit(std::uint16_t{}, std::uint16_t{});
-      case 4:
-        return visit(std::uint32_t{}, std::uint32_t{});
-      default:
-        return visit(std::uint64_t{}, std::uint64_t{});
-    }
+    return visit_word(x, [&]<class W>(TypeTag<W>) { visit(W{}, W{}); });
   }
   visit_floating(
       x, [&]<class X>(TypeTag<X>) { visit_floating(y, [&]<class Y>(TypeTag<Y>) { visit(X{}, Y{}); }); });

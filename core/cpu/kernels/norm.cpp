@@ -375,9 +375,7 @@ void with_kernels(std::initializer_list<const Tensor*> tensors, const NormPeriod
   if (p.channels == 0) return;
   if (any_f64) return run.template operator()<MixedKernels<double>>();
   if (!alike) return run.template operator()<MixedKernels<float>>();
-  visit_floating(first, [&]<class S>(TypeTag<S>) {
-    if constexpr (!std::is_same_v<S, double>) run.template operator()<VectorKernels<S>>();
-  });
+  visit_below_f64(first, [&]<class S>(TypeTag<S>) { run.template operator()<VectorKernels<S>>(); });
 }
 
 NormPeriod period_of(const Tensor& x) {

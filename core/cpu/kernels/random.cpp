@@ -91,7 +91,7 @@ struct CpuRandom final : RandomKernels {
         store_block(values, y.raw(), y.dtype(), first, n);
       });
     };
-    x.dtype() == DType::f64 ? run(TypeTag<double>{}) : run(TypeTag<float>{});
+    visit_compute(x.dtype(), run);
   }
 };
 

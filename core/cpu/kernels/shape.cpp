@@ -241,16 +241,7 @@ void CpuShape::strided_copy(const Tensor& x, const StridedView& from, const Tens
   if (accumulate) return add_elements(plan, bytes, x, y);
   ensure(x.dtype() == y.dtype(), "strided_copy", "source {} and destination {} differ in dtype",
          name_of(x.dtype()), name_of(y.dtype()));
-  switch (size_of(y.dtype())) {
-    case 1:
-      return copy_elements<std::uint8_t>(plan, bytes, x.raw(), y.raw());
-    case 2:
-      return copy_elements<std::uint16_t>(plan, bytes, x.raw(), y.raw());
-    case 4:
-      return copy_elements<std::uint32_t>(plan, bytes, x.raw(), y.raw());
-    default:
-      return copy_elements<std::uint64_t>(plan, bytes, x.raw(), y.raw());
-  }
+  visit_word(y.dtype(), [&]<class T>(TypeTag<T>) { copy_elements<T>(plan, bytes, x.raw(), y.raw()); });
 }
 
 ShapeKernels& CpuBackend::shape() { return instance<CpuShape>(); }

@@ -464,7 +464,7 @@ struct CpuUpdate final : UpdateKernels {
         data[i] = low > high ? high : low;
       }
     };
-    x.dtype() == DType::f64 ? run(TypeTag<double>{}) : run(TypeTag<float>{});
+    visit_compute(x.dtype(), run);
   }
 };
 
