@@ -84,6 +84,12 @@ class Context {
   Tensor empty(const Shape& shape, DType of) const {
     return Tensor::empty(shape, {.dtype = of, .device = backend.device()});
   }
+  // A copy of x in another dtype.
+  Tensor converted(const Tensor& x, DType to) const {
+    const Tensor y = empty(x.shape(), to);
+    backend.cast(x, y);
+    return y;
+  }
   // The caller's sink if it fits, else new memory. An op that calls this honours `accumulate`.
   GradOutput destination(const Shape& shape, DType of) const {
     if (sink_ && sink_->tensor.defined() && sink_->tensor.dtype() == of &&

@@ -136,11 +136,7 @@ ProductSizes AdditiveAttention::products(std::span<const Tensor> inputs, std::sp
 
 AttentionResult AdditiveAttention::forward(Context& context, Saved& saved, const AdditiveInputs& in) const {
   const AdditiveExtents e = check(in, mask);
-  const auto copy = [&](const Tensor& t, DType dtype) {
-    const Tensor other = context.empty(t.shape(), dtype);
-    context.backend.cast(t, other);
-    return other;
-  };
+  const auto copy = [&](const Tensor& t, DType dtype) { return context.converted(t, dtype); };
   const AdditiveForward args{.mask = mask,
                              .in = unified(in, context.dtype, copy),
                              .context = context.empty({e.queries, e.rows, e.channels}),

@@ -117,7 +117,7 @@ ProductSizes Conv2d::products(std::span<const Tensor> inputs, std::span<const Te
                       .taps = taps}};
 }
 
-Result Conv2d::forward(Context& context, Saved& saved, const In& in) const {
+Result Conv2d::forward(Context& context, ConvSaved& saved, const ConvInputs& in) const {
   const Shape shape = conv_shape(info, in.x, in.filter, options);
   check_bias(info, in.bias, in.filter.size(0));
   const Tensor y = context.empty(shape);
@@ -133,8 +133,8 @@ Result Conv2d::forward(Context& context, Saved& saved, const In& in) const {
   return {y};
 }
 
-Conv2d::In Conv2d::backward(const Saved& saved, const Result& dy, const Needs& needs) const {
-  In result;
+ConvInputs Conv2d::backward(const ConvSaved& saved, const Result& dy, const Needs& needs) const {
+  ConvInputs result;
   const auto& [x, filter] = saved;
   if (needs[1])
     result.filter = conv2d_filter_gradient(x, dy.y, {filter.size(1), filter.size(2)}, options, needs.sink(1),
@@ -215,7 +215,7 @@ Conv2dFilterGradient::In Conv2dFilterGradient::backward(const In& saved, const O
   return result;
 }
 
-Result ConvTranspose2d::forward(Context& context, Saved& saved, const In& in) const {
+Result ConvTranspose2d::forward(Context& context, ConvSaved& saved, const ConvInputs& in) const {
   check_options(info, options);
   check_four_axes(info, "x", in.x);
   check_filter(info, in.filter, options);
@@ -238,11 +238,7 @@ Result ConvTranspose2d::forward(Context& context, Saved& saved, const In& in) co
   const Tensor y = context.empty({in.x.size(0), extent[0], extent[1], channels});
   if (in.bias.defined()) {
     // The product is added to the bias, so that the sum is rounded once.
-    Tensor bias = in.bias;
-    if (bias.dtype() != y.dtype()) {
-      bias = context.empty(in.bias.shape());
-      context.backend.cast(in.bias, bias);
-    }
+    const Tensor bias = in.bias.dtype() == y.dtype() ? in.bias : context.converted(in.bias, y.dtype());
     StridedView repeated;
     repeated.strides[1] = 1;
     const Shape rows{y.numel() / std::max<Index>(channels, 1), channels};
@@ -253,9 +249,8 @@ Result ConvTranspose2d::forward(Context& context, Saved& saved, const In& in) co
   return {y};
 }
 
-ConvTranspose2d::In ConvTranspose2d::backward(const Saved& saved, const Result& dy,
-                                              const Needs& needs) const {
-  In result;
+ConvInputs ConvTranspose2d::backward(const ConvSaved& saved, const Result& dy, const Needs& needs) const {
+  ConvInputs result;
   const auto& [x, filter] = saved;
   if (needs[0]) result.x = cut_to(conv2d(dy.y, filter, {}, options), x);
   if (needs[1])

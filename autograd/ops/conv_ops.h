@@ -8,6 +8,13 @@ namespace tandem {
 
 namespace ops {
 
+struct ConvInputs {
+  Tensor x, filter, bias;
+};
+struct ConvSaved {
+  Tensor x, filter;
+};
+
 struct Conv2d {
   Conv2dOptions options;
   CallResult sums{};
@@ -16,14 +23,8 @@ struct Conv2d {
       "conv2d",
       CastRule::lower,
       {.kind = OpKind::product, .family = "conv", .products = products, .weight = 1}};
-  struct In {
-    Tensor x, filter, bias;
-  };
-  struct Saved {
-    Tensor x, filter;
-  };
-  Result forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Result& dy, const Needs&) const;
+  Result forward(Context&, ConvSaved&, const ConvInputs&) const;
+  ConvInputs backward(const ConvSaved&, const Result& dy, const Needs&) const;
 };
 
 // dy [N,H',W',O], filter [O,KH,KW,C/groups] → dx [N,H,W,C].
@@ -67,14 +68,8 @@ struct ConvTranspose2d {
       "conv_transpose2d",
       CastRule::lower,
       {.kind = OpKind::product, .family = "conv", .products = Conv2dInputGradient::products, .weight = 1}};
-  struct In {
-    Tensor x, filter, bias;
-  };
-  struct Saved {
-    Tensor x, filter;
-  };
-  Result forward(Context&, Saved&, const In&) const;
-  In backward(const Saved&, const Result& dy, const Needs&) const;
+  Result forward(Context&, ConvSaved&, const ConvInputs&) const;
+  ConvInputs backward(const ConvSaved&, const Result& dy, const Needs&) const;
 };
 
 }  // namespace ops

@@ -78,8 +78,7 @@ Result ScatterAdd::forward(Context& context, KeptIndex& saved, const In& in) con
     context.backend.index().scatter_add(in.src, in.index, axis, y.tensor);
     return {y.tensor};
   }
-  const Tensor y = context.empty(shape, dtype);
-  context.backend.cast(in.x, y);
+  const Tensor y = context.converted(in.x, dtype);
   context.backend.index().scatter_add(in.src, in.index, axis, y);
   return {y};
 }

@@ -301,9 +301,8 @@ Result BatchNormInfer::forward(Context& context, Saved& saved, const In& in) con
     const DType dtype = wide_of(in.x.dtype());
     saved.x = in.x;
     saved.gamma = in.gamma;
-    saved.mean = context.empty(statistics.mean.shape(), dtype);
+    saved.mean = context.converted(statistics.mean, dtype);
     saved.rstd = context.empty(statistics.var.shape(), dtype);
-    context.backend.cast(statistics.mean, saved.mean);
     context.backend.elementwise().pointwise(formula_id<formulas::AddScalar>(), {options.eps},
                                             {&statistics.var, 1}, saved.rstd);
     context.backend.elementwise().pointwise(formula_id<formulas::Rsqrt>(), {}, {&saved.rstd, 1}, saved.rstd);

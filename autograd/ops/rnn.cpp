@@ -83,11 +83,7 @@ DType common_dtype(const RnnInputs& in) {
 RnnResult forward_of(const char* op, const RnnOptions& options, Context& context, RnnTensors::Saved& saved,
                      const RnnInputs& in) {
   const Extents e = check(op, options, in);
-  const auto copy = [&](const Tensor& t, DType dtype) {
-    const Tensor other = context.empty(t.shape(), dtype);
-    context.backend.cast(t, other);
-    return other;
-  };
+  const auto copy = [&](const Tensor& t, DType dtype) { return context.converted(t, dtype); };
   RnnForward args{.options = options, .in = unified(in, context.dtype, copy)};
   args.y = context.empty({e.steps, e.rows, e.outputs});
   args.h_n = context.empty({e.rows, e.outputs});

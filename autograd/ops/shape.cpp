@@ -116,7 +116,7 @@ Operand Permute::backward(const Nothing&, const Result& dy, const Needs& needs) 
   return {apply(inverse, {dy.y}, needs.sink(0)).y};
 }
 
-Result Concat::forward(Context& context, Nothing&, const In& in) const {
+Result Concat::forward(Context& context, Nothing&, const Operands& in) const {
   const Index extent = std::accumulate(extents.begin(), extents.end(), Index{0});
   const Shape shape = in.list[0].shape().with(axis, extent);
   const GradOutput y = context.destination(shape, in.list[0].dtype());
@@ -128,8 +128,8 @@ Result Concat::forward(Context& context, Nothing&, const In& in) const {
   return {y.tensor};
 }
 
-Concat::In Concat::backward(const Nothing&, const Result& dy, const Needs& needs) const {
-  In dx{TensorList(extents.size())};
+Operands Concat::backward(const Nothing&, const Result& dy, const Needs& needs) const {
+  Operands dx{TensorList(extents.size())};
   Index first = 0;
   for (std::size_t i = 0; i < extents.size(); ++i) {
     const Slice slice = slice_for(range_of(dy.y.shape(), axis, first, extents[i]), needs, i);
@@ -139,7 +139,7 @@ Concat::In Concat::backward(const Nothing&, const Result& dy, const Needs& needs
   return dx;
 }
 
-Result Stack::forward(Context& context, Nothing&, const In& in) const {
+Result Stack::forward(Context& context, Nothing&, const Operands& in) const {
   const Shape shape = in.list[0].shape().inserted(axis, static_cast<Index>(in.list.size()));
   const GradOutput y = context.destination(shape, in.list[0].dtype());
   for (std::size_t i = 0; i < in.list.size(); ++i)
@@ -147,8 +147,8 @@ Result Stack::forward(Context& context, Nothing&, const In& in) const {
   return {y.tensor};
 }
 
-Stack::In Stack::backward(const Nothing&, const Result& dy, const Needs& needs) const {
-  In dx{TensorList(needs.size())};
+Operands Stack::backward(const Nothing&, const Result& dy, const Needs& needs) const {
+  Operands dx{TensorList(needs.size())};
   const Shape shape = dy.y.shape().without(axis);
   for (std::size_t i = 0; i < needs.size(); ++i) {
     if (!needs[i]) continue;
@@ -158,8 +158,8 @@ Stack::In Stack::backward(const Nothing&, const Result& dy, const Needs& needs) 
   return dx;
 }
 
-Split::Out Split::forward(Context& context, Nothing&, const Operand& in) const {
-  Out out;
+Operands Split::forward(Context& context, Nothing&, const Operand& in) const {
+  Operands out;
   out.list.reserve(extents.size());
   Index first = 0;
   for (const Index extent : extents) {
@@ -183,21 +183,21 @@ TensorList with_zeros(const TensorList& pieces, const std::vector<Shape>& shapes
 }
 }  // namespace
 
-Operand Split::backward(const Nothing&, const Out& dy, const Needs& needs) const {
+Operand Split::backward(const Nothing&, const Operands& dy, const Needs& needs) const {
   std::vector<Shape> shapes;
   for (const Index extent : extents) shapes.push_back(shape.with(axis, extent));
   return {apply(Concat{axis, extents}, {with_zeros(dy.list, shapes)}, needs.sink(0)).y};
 }
 
-Unbind::Out Unbind::forward(Context&, Nothing&, const Operand& in) const {
-  Out out;
+Operands Unbind::forward(Context&, Nothing&, const Operand& in) const {
+  Operands out;
   out.list.reserve(static_cast<std::size_t>(shape[0]));
   const Shape piece = shape.without(0);
   for (Index i = 0; i < shape[0]; ++i) out.list.push_back(in.x.rows(i, 1).viewed(piece));
   return out;
 }
 
-Operand Unbind::backward(const Nothing&, const Out& dy, const Needs& needs) const {
+Operand Unbind::backward(const Nothing&, const Operands& dy, const Needs& needs) const {
   const std::vector<Shape> shapes(dy.list.size(), shape.without(0));
   return {apply(Stack{0}, {with_zeros(dy.list, shapes)}, needs.sink(0)).y};
 }

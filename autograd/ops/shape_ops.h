@@ -22,25 +22,23 @@ struct Permute {
   Operand backward(const Nothing&, const Result& dy, const Needs&) const;
 };
 
+struct Operands {
+  TensorList list;
+};
+
 struct Concat {
   int axis = 0;
   std::vector<Index> extents;  // of the inputs along `axis`
   static constexpr OpInfo info{"concat", CastRule::widest, {.kind = OpKind::joins, .keeps_type = true}};
-  struct In {
-    TensorList list;
-  };
-  Result forward(Context&, Nothing&, const In&) const;
-  In backward(const Nothing&, const Result& dy, const Needs&) const;
+  Result forward(Context&, Nothing&, const Operands&) const;
+  Operands backward(const Nothing&, const Result& dy, const Needs&) const;
 };
 
 struct Stack {
   int axis = 0;
   static constexpr OpInfo info{"stack", CastRule::widest, {.kind = OpKind::joins, .keeps_type = true}};
-  struct In {
-    TensorList list;
-  };
-  Result forward(Context&, Nothing&, const In&) const;
-  In backward(const Nothing&, const Result& dy, const Needs&) const;
+  Result forward(Context&, Nothing&, const Operands&) const;
+  Operands backward(const Nothing&, const Result& dy, const Needs&) const;
 };
 
 struct Split {
@@ -48,21 +46,15 @@ struct Split {
   std::vector<Index> extents;
   Shape shape;  // of x
   static constexpr OpInfo info{"split", CastRule::neutral, {.kind = OpKind::moves}};
-  struct Out {
-    TensorList list;
-  };
-  Out forward(Context&, Nothing&, const Operand&) const;
-  Operand backward(const Nothing&, const Out& dy, const Needs&) const;
+  Operands forward(Context&, Nothing&, const Operand&) const;
+  Operand backward(const Nothing&, const Operands& dy, const Needs&) const;
 };
 
 struct Unbind {
   Shape shape;  // of x
   static constexpr OpInfo info{"unbind", CastRule::neutral, {.kind = OpKind::moves}};
-  struct Out {
-    TensorList list;
-  };
-  Out forward(Context&, Nothing&, const Operand&) const;
-  Operand backward(const Nothing&, const Out& dy, const Needs&) const;
+  Operands forward(Context&, Nothing&, const Operand&) const;
+  Operand backward(const Nothing&, const Operands& dy, const Needs&) const;
 };
 
 // Position of a small tensor within a large one: element i of the small one is element first + i·step of the

@@ -91,6 +91,16 @@ inline void set_mask(std::uint8_t* mask, Index element, std::uint32_t bits) {
   std::memcpy(mask + element / 8, &half, sizeof(half));
 }
 
+// Calls run<flags…>().
+template <bool... kSet, class Run, class... Flags>
+void with_flags(const Run& run, bool flag, Flags... rest) {
+  if constexpr (sizeof...(rest) == 0) {
+    flag ? run.template operator()<kSet..., true>() : run.template operator()<kSet..., false>();
+  } else {
+    flag ? with_flags<kSet..., true>(run, rest...) : with_flags<kSet..., false>(run, rest...);
+  }
+}
+
 }  // namespace detail
 
 template <class S>
@@ -117,45 +127,25 @@ struct VectorKernels {
       a.mask ? gradient_sums8<true>(a, start, count, sums) : gradient_sums8<false>(a, start, count, sums);
       return;
     }
-    Index i = 0;
-    for (; i + 4 <= count; i += 4) {
-      const Index first = start + i * p.width;
-      a.mask ? gradient_rows<4, true>(a, first, p.width, sums)
-             : gradient_rows<4, false>(a, first, p.width, sums);
-    }
-    for (; i < count; ++i) {
-      const Index first = start + i * p.width;
-      a.mask ? gradient_rows<1, true>(a, first, p.width, sums)
-             : gradient_rows<1, false>(a, first, p.width, sums);
-    }
+    detail::with_flags(
+        [&]<bool kMask>() {
+          Index i = 0;
+          for (; i + 4 <= count; i += 4) gradient_rows<4, kMask>(a, start + i * p.width, p.width, sums);
+          for (; i < count; ++i) gradient_rows<1, kMask>(a, start + i * p.width, p.width, sums);
+        },
+        a.mask != nullptr);
   }
 
   static void apply(const NormPeriod& p, const NormApply<T>& a, Index period, Index count) {
-    const auto choose = [&]<bool kRelu, bool kResidual>() {
-      a.stream ? apply_with<kRelu, kResidual, true>(p, a, period, count)
-               : apply_with<kRelu, kResidual, false>(p, a, period, count);
-    };
-    if (a.relu) {
-      a.residual.defined() ? choose.template operator()<true, true>()
-                           : choose.template operator()<true, false>();
-    } else {
-      a.residual.defined() ? choose.template operator()<false, true>()
-                           : choose.template operator()<false, false>();
-    }
+    detail::with_flags(
+        [&]<bool... kSet>() { apply_with<kSet...>(p, a, period, count); }, a.relu, a.residual.defined(),
+        a.stream);
   }
 
   static void backward(const NormPeriod& p, const NormBackward<T>& a, Index period, Index count) {
-    const auto choose = [&]<bool kMask, bool kResidual>() {
-      a.stream ? backward_with<kMask, kResidual, true>(p, a, period, count)
-               : backward_with<kMask, kResidual, false>(p, a, period, count);
-    };
-    if (a.mask) {
-      a.dresidual.defined() ? choose.template operator()<true, true>()
-                            : choose.template operator()<true, false>();
-    } else {
-      a.dresidual.defined() ? choose.template operator()<false, true>()
-                            : choose.template operator()<false, false>();
-    }
+    detail::with_flags(
+        [&]<bool... kSet>() { backward_with<kSet...>(p, a, period, count); }, a.mask != nullptr,
+        a.dresidual.defined(), a.stream);
   }
 
  private:

@@ -334,11 +334,9 @@ struct CpuUpdate final : UpdateKernels {
     const double factor =
         kernels::unscale_factor(rules.unscaled ? none : scale_of(scale), rules.divisor, rules.unscaled);
     StepState& s = state_of(state);
-    if (gradient.dtype() == DType::f64) {
-      check(gradient.data<double>(), ranges, gradient.numel(), factor, rules.magnitude, s);
-    } else {
-      check(gradient.data<float>(), ranges, gradient.numel(), static_cast<float>(factor), rules.magnitude, s);
-    }
+    visit_compute(gradient.dtype(), [&]<class T>(TypeTag<T>) {
+      check(gradient.data<T>(), ranges, gradient.numel(), static_cast<T>(factor), rules.magnitude, s);
+    });
   }
 
   void unscale(const Tensor& gradient, std::span<const UpdateRange> ranges, const UnscaleOptions& options,
