@@ -124,14 +124,10 @@ class ShapesBackend final : public Backend,
   void batch_norm_train(const BatchNormForward&) override {}
   void batch_norm_infer(const BatchNormForward&) override {}
   void batch_norm_backward(const BatchNormBackward&) override {}
-  void layer_norm(const Tensor&, const Tensor&, const Tensor&, double, const Tensor&, const Tensor&,
-                  const Tensor&) override {}
-  void layer_norm_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                           const Tensor&, const Tensor&, const Tensor&) override {}
-  void group_norm(const Tensor&, const Tensor&, const Tensor&, Index, double, const Tensor&, const Tensor&,
-                  const Tensor&) override {}
-  void group_norm_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&, Index, const Tensor&,
-                           const Tensor&, const Tensor&, const Tensor&) override {}
+  void layer_norm(const RowNormForward&) override {}
+  void layer_norm_backward(const RowNormBackward&) override {}
+  void group_norm(const RowNormForward&) override {}
+  void group_norm_backward(const RowNormBackward&) override {}
   // ---- softmax
   void softmax(const Tensor&, int, bool, const Tensor&) override {}
   void softmax_backward(const Tensor&, const Tensor&, int, bool, const Tensor&) override {}

@@ -326,21 +326,30 @@ Result BatchNormInfer::composed(const BatchNormInfer& op, const In& in) {
 
 namespace {
 
-struct RowNormBuffers {
-  Tensor dx, dgamma, dbeta;
-};
+RowNormForward forward_arguments(Context& context, RowNormTensors::Saved& saved, const RowNormTensors::In& in,
+                                 const Shape& statistics, double eps) {
+  const DType wide = wide_of(in.x.dtype());
+  saved = {in.x, in.gamma, context.empty(statistics, wide), context.empty(statistics, wide)};
+  return {.x = in.x,
+          .gamma = in.gamma,
+          .beta = in.beta,
+          .y = context.empty(in.x.shape()),
+          .mean = saved.mean,
+          .rstd = saved.rstd,
+          .eps = eps};
+}
 
-RowNormBuffers gradient_buffers(const RowNormTensors& op, const RowNormTensors::Saved& saved,
-                                const Tensor& dy, const Needs& needs) {
-  RowNormBuffers buffers;
+RowNormBackward backward_arguments(const RowNormTensors& op, const RowNormTensors::Saved& saved,
+                                   const Tensor& dy, const Needs& needs) {
+  RowNormBackward args{.x = saved.x, .gamma = saved.gamma, .mean = saved.mean, .rstd = saved.rstd, .dy = dy};
   if (needs[0]) {
     const bool over_dy = needs.may_overwrite(dy) && dy.dtype() == saved.x.dtype();
-    buffers.dx = over_dy ? dy.detach() : Tensor::empty(saved.x.shape(), saved.x.options());
+    args.dx = over_dy ? dy.detach() : Tensor::empty(saved.x.shape(), saved.x.options());
   }
   const TensorOptions wide = saved.mean.options();
-  if (needs[1]) buffers.dgamma = Tensor::empty(op.parameter_shape, wide);
-  if (needs[2]) buffers.dbeta = Tensor::empty(op.parameter_shape, wide);
-  return buffers;
+  if (needs[1]) args.dgamma = Tensor::empty(op.parameter_shape, wide);
+  if (needs[2]) args.dbeta = Tensor::empty(op.parameter_shape, wide);
+  return args;
 }
 
 // normal·gamma + beta in the dtype of the fused op.
@@ -371,19 +380,15 @@ Result LayerNorm::forward(Context& context, Saved& saved, const In& in) const {
   const int kept = in.x.rank() - axes;
   Shape rows;
   for (int axis = 0; axis < kept; ++axis) rows = rows.inserted(axis, in.x.shape()[axis]);
-  Out out{context.empty(in.x.shape())};
-  saved = {in.x, in.gamma, context.empty(rows, wide_of(in.x.dtype())),
-           context.empty(rows, wide_of(in.x.dtype()))};
-  context.backend.norm().layer_norm(in.x, in.gamma, in.beta, eps, out.y, saved.mean, saved.rstd);
-  return out;
+  const RowNormForward args = forward_arguments(context, saved, in, rows, eps);
+  context.backend.norm().layer_norm(args);
+  return {args.y};
 }
 
 RowNormTensors::In LayerNorm::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
-  const RowNormBuffers b = gradient_buffers(*this, saved, dy.y, needs);
-  backend_for(dy.y.device())
-      .norm()
-      .layer_norm_backward(saved.x, saved.gamma, saved.mean, saved.rstd, dy.y, b.dx, b.dgamma, b.dbeta);
-  return {b.dx, b.dgamma, b.dbeta};
+  const RowNormBackward args = backward_arguments(*this, saved, dy.y, needs);
+  backend_for(dy.y.device()).norm().layer_norm_backward(args);
+  return {args.dx, args.dgamma, args.dbeta};
 }
 
 Result LayerNorm::composed(const LayerNorm& op, const In& in) {
@@ -393,21 +398,17 @@ Result LayerNorm::composed(const LayerNorm& op, const In& in) {
 }
 
 Result GroupNorm::forward(Context& context, Saved& saved, const In& in) const {
-  const Shape statistics{in.x.size(0), groups};
-  Out out{context.empty(in.x.shape())};
-  saved = {in.x, in.gamma, context.empty(statistics, wide_of(in.x.dtype())),
-           context.empty(statistics, wide_of(in.x.dtype()))};
-  context.backend.norm().group_norm(in.x, in.gamma, in.beta, groups, eps, out.y, saved.mean, saved.rstd);
-  return out;
+  RowNormForward args = forward_arguments(context, saved, in, {in.x.size(0), groups}, eps);
+  args.groups = groups;
+  context.backend.norm().group_norm(args);
+  return {args.y};
 }
 
 RowNormTensors::In GroupNorm::backward(const Saved& saved, const Out& dy, const Needs& needs) const {
-  const RowNormBuffers b = gradient_buffers(*this, saved, dy.y, needs);
-  backend_for(dy.y.device())
-      .norm()
-      .group_norm_backward(saved.x, saved.gamma, saved.mean, saved.rstd, groups, dy.y, b.dx, b.dgamma,
-                           b.dbeta);
-  return {b.dx, b.dgamma, b.dbeta};
+  RowNormBackward args = backward_arguments(*this, saved, dy.y, needs);
+  args.groups = groups;
+  backend_for(dy.y.device()).norm().group_norm_backward(args);
+  return {args.dx, args.dgamma, args.dbeta};
 }
 
 Result GroupNorm::composed(const GroupNorm& op, const In& in) {

@@ -117,8 +117,8 @@ __global__ void __launch_bounds__(kGroupThreads)
 
 }  // namespace
 
-void CudaNorm::group_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, Index groups, double eps,
-                          const Tensor& y, const Tensor& mean, const Tensor& rstd) {
+void CudaNorm::group_norm(const RowNormForward& args) {
+  const auto& [x, gamma, beta, y, mean, rstd, eps, groups] = args;
   if (x.numel() == 0) return;
   const GroupGeometry g = geometry_of(x, groups);
   const ColumnTypes types = column_types({&x, &y}, g.channels);
@@ -135,9 +135,8 @@ void CudaNorm::group_norm(const Tensor& x, const Tensor& gamma, const Tensor& be
                 types, backend.stream());
 }
 
-void CudaNorm::group_norm_backward(const Tensor& x, const Tensor& gamma, const Tensor& mean,
-                                   const Tensor& rstd, Index groups, const Tensor& dy, const Tensor& dx,
-                                   const Tensor& dgamma, const Tensor& dbeta) {
+void CudaNorm::group_norm_backward(const RowNormBackward& args) {
+  const auto& [x, gamma, mean, rstd, dy, dx, dgamma, dbeta, groups] = args;
   if (x.numel() == 0) {
     if (dgamma.defined()) backend.fill(dgamma, 0.0);
     if (dbeta.defined()) backend.fill(dbeta, 0.0);

@@ -405,8 +405,8 @@ unsigned row_blocks(Index rows, int teams, int block, int threads) {
 
 }  // namespace
 
-void CudaNorm::layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
-                          const Tensor& y, const Tensor& mean, const Tensor& rstd) {
+void CudaNorm::layer_norm(const RowNormForward& args) {
+  const auto& [x, gamma, beta, y, mean, rstd, eps, groups] = args;
   if (x.numel() == 0) return;
   const Index rows = mean.numel(), width = x.numel() / rows;
   const ColumnTypes types = column_types({&x, &y}, width);
@@ -426,9 +426,8 @@ void CudaNorm::layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& be
   });
 }
 
-void CudaNorm::layer_norm_backward(const Tensor& x, const Tensor& gamma, const Tensor& mean,
-                                   const Tensor& rstd, const Tensor& dy, const Tensor& dx,
-                                   const Tensor& dgamma, const Tensor& dbeta) {
+void CudaNorm::layer_norm_backward(const RowNormBackward& args) {
+  const auto& [x, gamma, mean, rstd, dy, dx, dgamma, dbeta, groups] = args;
   const bool parameters = dgamma.defined() || dbeta.defined();
   if (x.numel() == 0) {
     if (dgamma.defined()) backend.fill(dgamma, 0.0);

@@ -33,6 +33,22 @@ struct BatchNormBackward {
        accumulate_dbeta = false;
 };
 
+// Layer norm and group norm; gamma and beta [width] or absent, mean and rstd f32 (f64 for f64 x).
+struct RowNormForward {
+  Tensor x, gamma, beta;
+  Tensor y, mean, rstd;  // outputs
+  double eps;
+  Index groups = 1;  // of group norm
+};
+
+struct RowNormBackward {
+  Tensor x, gamma, mean, rstd;  // as saved by forward
+  Tensor dy;
+  Tensor dx;             // or absent; may be dy itself
+  Tensor dgamma, dbeta;  // or absent
+  Index groups = 1;
+};
+
 struct NormKernels {
   virtual ~NormKernels() = default;
 
@@ -42,20 +58,12 @@ struct NormKernels {
   // itself.
   virtual void batch_norm_infer(const BatchNormForward& args) = 0;
   virtual void batch_norm_backward(const BatchNormBackward& args) = 0;
-  // Rows of `width` elements: x viewed [rows, width]; gamma, beta [width] or absent; mean, rstd [rows] f32
-  // (f64).
-  virtual void layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
-                          const Tensor& y, const Tensor& mean, const Tensor& rstd) = 0;
-  // dgamma and dbeta may be absent, dx may be absent or dy itself; in group_norm_backward too.
-  virtual void layer_norm_backward(const Tensor& x, const Tensor& gamma, const Tensor& mean,
-                                   const Tensor& rstd, const Tensor& dy, const Tensor& dx,
-                                   const Tensor& dgamma, const Tensor& dbeta) = 0;
+  // Rows of `width` elements: x viewed [rows, width]; mean, rstd [rows].
+  virtual void layer_norm(const RowNormForward& args) = 0;
+  virtual void layer_norm_backward(const RowNormBackward& args) = 0;
   // x [N, …, C]; mean, rstd [N, groups].
-  virtual void group_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, Index groups, double eps,
-                          const Tensor& y, const Tensor& mean, const Tensor& rstd) = 0;
-  virtual void group_norm_backward(const Tensor& x, const Tensor& gamma, const Tensor& mean,
-                                   const Tensor& rstd, Index groups, const Tensor& dy, const Tensor& dx,
-                                   const Tensor& dgamma, const Tensor& dbeta) = 0;
+  virtual void group_norm(const RowNormForward& args) = 0;
+  virtual void group_norm_backward(const RowNormBackward& args) = 0;
 };
 
 }  // namespace tandem

@@ -101,8 +101,8 @@ class ParameterGradients {
 // ---- layer norm
 
 template <class T>
-void layer_norm_forward(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps, const Tensor& y,
-                        const Tensor& mean, const Tensor& rstd) {
+void layer_norm_forward(const RowNormForward& args) {
+  const auto& [x, gamma, beta, y, mean, rstd, eps, groups] = args;
   const Index rows = mean.numel(), width = x.numel() / rows;
   Tensor gamma_memory, beta_memory;
   const T* g = parameter<T>(gamma, width, T(1), gamma_memory);
@@ -136,8 +136,8 @@ void layer_norm_forward(const Tensor& x, const Tensor& gamma, const Tensor& beta
 }
 
 template <class T>
-void layer_norm_gradients(const Tensor& x, const Tensor& gamma, const Tensor& mean, const Tensor& rstd,
-                          const Tensor& dy, const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta) {
+void layer_norm_gradients(const RowNormBackward& args) {
+  const auto& [x, gamma, mean, rstd, dy, dx, dgamma, dbeta, groups] = args;
   const Index rows = mean.numel(), width = x.numel() / rows;
   Tensor gamma_memory;
   const T* g = parameter<T>(gamma, width, T(1), gamma_memory);
@@ -230,8 +230,8 @@ void column_sums(const GroupGeometry& s, T* held, double* wide, Index columns, R
 }
 
 template <class T>
-void group_norm_forward(const Tensor& x, const Tensor& gamma, const Tensor& beta, Index groups, double eps,
-                        const Tensor& y, const Tensor& mean, const Tensor& rstd) {
+void group_norm_forward(const RowNormForward& args) {
+  const auto& [x, gamma, beta, y, mean, rstd, eps, groups] = args;
   const GroupGeometry s = geometry_of(x, groups);
   const Index channels = s.channels;
   Tensor gamma_memory, beta_memory;
@@ -293,9 +293,8 @@ void group_norm_forward(const Tensor& x, const Tensor& gamma, const Tensor& beta
 }
 
 template <class T>
-void group_norm_gradients(const Tensor& x, const Tensor& gamma, const Tensor& mean, const Tensor& rstd,
-                          Index groups, const Tensor& dy, const Tensor& dx, const Tensor& dgamma,
-                          const Tensor& dbeta) {
+void group_norm_gradients(const RowNormBackward& args) {
+  const auto& [x, gamma, mean, rstd, dy, dx, dgamma, dbeta, groups] = args;
   const GroupGeometry s = geometry_of(x, groups);
   const Index channels = s.channels;
   Tensor gamma_memory;
@@ -358,6 +357,13 @@ void group_norm_gradients(const Tensor& x, const Tensor& gamma, const Tensor& me
   gradients.write(dgamma, dbeta);
 }
 
+// The gradients of parameters for empty x.
+void clear(const RowNormBackward& args) {
+  for (const Tensor& gradient : {args.dgamma, args.dbeta}) {
+    if (gradient.defined()) backend().fill(gradient, 0.0);
+  }
+}
+
 bool in_f64(std::initializer_list<const Tensor*> tensors) {
   return std::any_of(tensors.begin(), tensors.end(),
                      [](const Tensor* t) { return t->defined() && t->dtype() == DType::f64; });
@@ -365,42 +371,24 @@ bool in_f64(std::initializer_list<const Tensor*> tensors) {
 
 }  // namespace
 
-void CpuNorm::layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
-                         const Tensor& y, const Tensor& mean, const Tensor& rstd) {
-  if (x.numel() == 0) return;
-  in_f64({&x, &y}) ? layer_norm_forward<double>(x, gamma, beta, eps, y, mean, rstd)
-                   : layer_norm_forward<float>(x, gamma, beta, eps, y, mean, rstd);
+void CpuNorm::layer_norm(const RowNormForward& args) {
+  if (args.x.numel() == 0) return;
+  in_f64({&args.x, &args.y}) ? layer_norm_forward<double>(args) : layer_norm_forward<float>(args);
 }
 
-void CpuNorm::layer_norm_backward(const Tensor& x, const Tensor& gamma, const Tensor& mean,
-                                  const Tensor& rstd, const Tensor& dy, const Tensor& dx,
-                                  const Tensor& dgamma, const Tensor& dbeta) {
-  if (x.numel() == 0) {
-    if (dgamma.defined()) backend().fill(dgamma, 0.0);
-    if (dbeta.defined()) backend().fill(dbeta, 0.0);
-    return;
-  }
-  in_f64({&x, &dy}) ? layer_norm_gradients<double>(x, gamma, mean, rstd, dy, dx, dgamma, dbeta)
-                    : layer_norm_gradients<float>(x, gamma, mean, rstd, dy, dx, dgamma, dbeta);
+void CpuNorm::layer_norm_backward(const RowNormBackward& args) {
+  if (args.x.numel() == 0) return clear(args);
+  in_f64({&args.x, &args.dy}) ? layer_norm_gradients<double>(args) : layer_norm_gradients<float>(args);
 }
 
-void CpuNorm::group_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, Index groups, double eps,
-                         const Tensor& y, const Tensor& mean, const Tensor& rstd) {
-  if (x.numel() == 0) return;
-  in_f64({&x, &y}) ? group_norm_forward<double>(x, gamma, beta, groups, eps, y, mean, rstd)
-                   : group_norm_forward<float>(x, gamma, beta, groups, eps, y, mean, rstd);
+void CpuNorm::group_norm(const RowNormForward& args) {
+  if (args.x.numel() == 0) return;
+  in_f64({&args.x, &args.y}) ? group_norm_forward<double>(args) : group_norm_forward<float>(args);
 }
 
-void CpuNorm::group_norm_backward(const Tensor& x, const Tensor& gamma, const Tensor& mean,
-                                  const Tensor& rstd, Index groups, const Tensor& dy, const Tensor& dx,
-                                  const Tensor& dgamma, const Tensor& dbeta) {
-  if (x.numel() == 0) {
-    if (dgamma.defined()) backend().fill(dgamma, 0.0);
-    if (dbeta.defined()) backend().fill(dbeta, 0.0);
-    return;
-  }
-  in_f64({&x, &dy}) ? group_norm_gradients<double>(x, gamma, mean, rstd, groups, dy, dx, dgamma, dbeta)
-                    : group_norm_gradients<float>(x, gamma, mean, rstd, groups, dy, dx, dgamma, dbeta);
+void CpuNorm::group_norm_backward(const RowNormBackward& args) {
+  if (args.x.numel() == 0) return clear(args);
+  in_f64({&args.x, &args.dy}) ? group_norm_gradients<double>(args) : group_norm_gradients<float>(args);
 }
 
 }  // namespace tandem::cpu::TANDEM_LEVEL
