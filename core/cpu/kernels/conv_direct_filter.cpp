@@ -95,8 +95,8 @@ class DirectFilterGradient final : public DirectConvolution {
            ChannelMoments*) const override {
     const int team = threads();
     const Index panels = units_per_chunk_ * (x_group_ * x_unit_ + y_group_ * y_unit_) + 2 * kLanes;
-    const Tensor workspace = workspace<float>({team, (panels + kLanes - 1) / kLanes * kLanes});
-    if (private_ && team > 1) return sum_shares(team, x, dy, workspace, out, accumulate);
+    const Tensor memory = workspace<float>({team, (panels + kLanes - 1) / kLanes * kLanes});
+    if (private_ && team > 1) return sum_shares(team, x, dy, memory, out, accumulate);
     const Index x_blocks = rows_as_they_are_ ? 1 : p_.channels / kLanes, y_blocks = p_.out_channels / kLanes;
     // A divided gradient is split along the input channels first, so that no two threads copy the same input.
     const Index x_parts = std::min<Index>(team, (x_blocks + 1) / 2),
@@ -105,7 +105,7 @@ class DirectFilterGradient final : public DirectConvolution {
 #pragma omp parallel num_threads(team)
     {
       const Index me = omp_get_thread_num(), present = omp_get_num_threads();
-      float* mine = workspace.data<float>() + me * workspace.size(1);
+      float* mine = memory.data<float>() + me * memory.size(1);
       const Task whole{{0, units_}, {0, x_blocks}, {0, y_blocks}, x.data<S>(), dy.data<S>(), mine};
       if (!private_) {
         // A team smaller than requested processes the parts in turn.
@@ -131,14 +131,14 @@ class DirectFilterGradient final : public DirectConvolution {
   };
 
   // Each share of the pixels has its own sums; they are added in the order of the shares.
-  void sum_shares(int team, const Tensor& x, const Tensor& dy, const Tensor& workspace, const Tensor& out,
+  void sum_shares(int team, const Tensor& x, const Tensor& dy, const Tensor& memory, const Tensor& out,
                   bool accumulate) const {
     const Index x_blocks = rows_as_they_are_ ? 1 : p_.channels / kLanes, y_blocks = p_.out_channels / kLanes;
     const Index partial = (gradient_ + kLanes - 1) / kLanes * kLanes, shares = shares_of_sums(team, partial);
     const Tensor sums = workspace<float>({shares, partial});
     float* partials = sums.data<float>();
     over_shares(team, shares, [&](int thread) {
-      float* panels = workspace.data<float>() + thread * workspace.size(1);
+      float* panels = memory.data<float>() + thread * memory.size(1);
       return [&, panels](Index share) {
         const Range units = part_of(units_, share, shares);
         float* own = partials + share * partial;

@@ -173,11 +173,11 @@ class WinogradForward final : public DirectConvolution {
                                [&](void* to) { pack(filter.data<S>(), static_cast<float*>(to)); });
     const Index line = t_.width * t_.channels, total = batch_ * t_.rows;
     const int team = threads();
-    const Tensor workspace = workspace<float>({team, line + kPositions * (in_stride_ + out_stride_)});
+    const Tensor memory = workspace<float>({team, line + kPositions * (in_stride_ + out_stride_)});
     const Index chunks = (total + rows_ - 1) / rows_;
     const Index shares = shares_of(team);
     over_shares(team, shares, [&](int thread) {
-      float* zeros = workspace.data<float>() + thread * workspace.size(1);
+      float* zeros = memory.data<float>() + thread * memory.size(1);
       std::fill_n(zeros, line, 0.0f);
       const auto* outside = reinterpret_cast<const S*>(zeros);
       const Transformed v{zeros + line, tiles_, in_stride_};
@@ -353,11 +353,11 @@ class WinogradFilterGradient final : public DirectConvolution {
     const Index line = t_.width * t_.channels, total = batch_ * t_.rows;
     const Index partial = kPositions * sum_stride_, shares = shares_of_sums(team, partial);
     const Tensor sums = workspace<float>({shares, partial});
-    const Tensor workspace = workspace<float>({team, line + kPositions * (in_stride_ + out_stride_)});
+    const Tensor memory = workspace<float>({team, line + kPositions * (in_stride_ + out_stride_)});
     const Index chunks = (total + rows_ - 1) / rows_;
     float* partials = sums.data<float>();
     over_shares(team, shares, [&](int thread) {
-      float* zeros = workspace.data<float>() + thread * workspace.size(1);
+      float* zeros = memory.data<float>() + thread * memory.size(1);
       std::fill_n(zeros, line, 0.0f);
       const auto* outside = reinterpret_cast<const S*>(zeros);
       const Transformed v{zeros + line, tiles_, in_stride_};
