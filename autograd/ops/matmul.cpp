@@ -181,7 +181,7 @@ Result BiasGradient::forward(Context& context, Operand& saved, const Operand& in
   return {y.tensor};
 }
 
-Operand BiasGradient::backward(const Operand& saved, const Result& dy, const Needs& needs) const {
+Operand BiasGradient::backward(const Operand& saved, const Result& dy, const Needs&) const {
   const Tensor spread = broadcast_to(dy.y, saved.x.shape());
   return {spread.dtype() == saved.x.dtype() ? spread : cast(spread, saved.x.dtype())};
 }
