@@ -38,11 +38,10 @@ InMemoryDataset::InMemoryDataset(Tensor images, Tensor labels, DatasetInfo info,
           kMaxClasses);
   if (info_.classes == 0) {
     info_.classes = *highest + 1;
-    require(
-        info_.classes <= std::max(kFewClasses, size_), source,
-        "label {} of sample {} makes {} classes, more than there are samples ({}); set data.classes to their "
-        "number",
-        *highest, highest - label, info_.classes, size_);
+    require(info_.classes <= std::max(kFewClasses, size_), source,
+            "label {} of sample {} makes {} classes, more than there are samples ({}); set data.classes to "
+            "their number",
+            *highest, highest - label, info_.classes, size_);
   }
   require(*highest < info_.classes, source,
           "label {} of sample {} is out of range, there are {} classes (0 to {})", *highest, highest - label,
@@ -76,10 +75,9 @@ void require_finite(const Tensor& images, const std::string& source) {
     place = fmt::format("{}{}{}", below % images.size(axis), place.empty() ? "" : ",", place);
     below /= images.size(axis);
   }
-  throw UserError(source,
-                  fmt::format("{} of {} samples hold a value that is not finite, the first is sample {} "
-                              "with {} at [{}]; replace such values or leave out these samples",
-                              bad, count, first / each, values[first], place));
+  throw UserError(source, fmt::format("{} of {} samples hold a value that is not finite, the first is sample "
+                                      "{} with {} at [{}]; replace such values or leave out these samples",
+                                      bad, count, first / each, values[first], place));
 }
 
 namespace {

@@ -5,9 +5,9 @@
 namespace tandem::datasets {
 
 FashionMnist read_fashion_mnist(const std::filesystem::path& folder) {
-  const IdxFiles files = find_idx_files(folder.empty() ? kFashionMnistFolder : folder,
-                                        "; Debian's package dataset-fashion-mnist installs them: apt install "
-                                        "dataset-fashion-mnist");
+  const IdxFiles files = find_idx_files(
+      folder.empty() ? kFashionMnistFolder : folder,
+      "; Debian's package dataset-fashion-mnist installs them: apt install dataset-fashion-mnist");
   DatasetInfo info{.name = "fashion_mnist", .classes = 10};
   info.class_names = {"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
                       "Sandal",      "Shirt",   "Sneaker",  "Bag",   "Ankle boot"};

@@ -82,8 +82,7 @@ Tensor read_idx(ByteReader& reader) {
   reader.read(magic.data(), magic.size());
   require(magic[0] == 0 && magic[1] == 0 && element_size(magic[2]) > 0, reader.name(),
           "is not an IDX file: it starts with {:02x} {:02x} {:02x} {:02x}, expected 00 00, a type (08 to 0e) "
-          "and the "
-          "rank",
+          "and the rank",
           magic[0], magic[1], magic[2], magic[3]);
   const int rank = magic[3];
   require(rank >= 1 && rank <= kMaxRank, reader.name(), "has rank {}, expected 1 to {}", rank, kMaxRank);

@@ -19,11 +19,10 @@ namespace {
 
 void require_memory(const ImageSource& source, std::size_t bytes, const std::string& what) {
   constexpr double kMiB = 1 << 20;
-  require(
-      bytes <= source.memory, source.name,
-      "has {}: decoding takes {:.0f} MiB, data.max_image_mib allows {:.0f} to each worker; scale the image "
-      "down or raise the limit",
-      what, std::ceil(static_cast<double>(bytes) / kMiB), static_cast<double>(source.memory) / kMiB);
+  require(bytes <= source.memory, source.name,
+          "has {}: decoding takes {:.0f} MiB, data.max_image_mib allows {:.0f} to each worker; scale the "
+          "image down or raise the limit",
+          what, std::ceil(static_cast<double>(bytes) / kMiB), static_cast<double>(source.memory) / kMiB);
 }
 
 }  // namespace

@@ -19,8 +19,7 @@ const options::Schema& SetOptions::schema() {
                {.min = 0, .max = kSamples})
           .key("validation_size", &SetOptions::validation_size,
                "samples split off from training, on which the best checkpoint is chosen; the test split is "
-               "then "
-               "evaluated once, at the end; 0: both use the test split",
+               "then evaluated once, at the end; 0: both use the test split",
                {.min = 0, .max = kSamples})
           .key("test_size", &SetOptions::test_size, "test samples to use, drawn evenly; 0: all",
                {.min = 0, .max = kSamples})

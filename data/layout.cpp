@@ -46,11 +46,10 @@ bool looks_channels_first(const Shape& shape) {
 Tensor channels_last(const Tensor& images, Layout layout, const std::string& source) {
   if (images.rank() != 4) return images;
   const Shape& shape = images.shape();
-  require(
-      layout != Layout::automatic || !looks_channels_first(shape), source,
-      "images {} look like [N,C,H,W]; data.layout=nchw converts them, data.layout=nhwc takes them as {}x{} "
-      "pixels of {} channels",
-      to_string(shape), shape[1], shape[2], shape[3]);
+  require(layout != Layout::automatic || !looks_channels_first(shape), source,
+          "images {} look like [N,C,H,W]; data.layout=nchw converts them, data.layout=nhwc takes them as "
+          "{}x{} pixels of {} channels",
+          to_string(shape), shape[1], shape[2], shape[3]);
   return layout == Layout::nchw && images.numel() > 0 ? transposed(images) : images;
 }
 

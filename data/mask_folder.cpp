@@ -109,8 +109,7 @@ Index classes_in(const fs::path& folder, const MaskFolderOptions& own, const Set
   require(count > 0, masks, "holds only {}, which is ignored (data.ignore_index)", own.ignore_index);
   require(count > 1 || !ignores, masks,
           "holds only the values {0} and {1}, and {1} is ignored (data.ignore_index); if they are the two "
-          "classes, "
-          "set data.values [{2}, {3}]",
+          "classes, set data.values [{2}, {3}]",
           listed, own.ignore_index, std::min(highest, own.ignore_index), std::max(highest, own.ignore_index));
   require(highest < 2 * count + 8 && highest < kMostClasses, masks,
           "holds the values {}, too few to be the classes 0 to {}; list the values of the classes in "
@@ -195,11 +194,10 @@ Sample MaskFolder::get(Index index) const {
               ? "; one of them lies on its side: each is turned by its own EXIF orientation; set "
                 "data.exif_orientation false to keep both as stored"
               : "");
-  require(
-      sample[0] == 0 || (height == sample[0] && width == sample[1]), images_[at].string(),
-      "has {}x{} pixels, the first image {}x{}; set data.image_size to resize all images, or data.any_size "
-      "to resize them in data.augment",
-      width, height, sample[1], sample[0]);
+  require(sample[0] == 0 || (height == sample[0] && width == sample[1]), images_[at].string(),
+          "has {}x{} pixels, the first image {}x{}; set data.image_size to resize all images, or "
+          "data.any_size to resize them in data.augment",
+          width, height, sample[1], sample[0]);
   std::uint8_t* value = pair.mask.data<std::uint8_t>();
   for (Index i = 0; i < pair.mask.numel(); ++i) {
     const std::int16_t stands_for = values_[value[i]];
@@ -302,8 +300,7 @@ LabelledRegistry::Entry masks_entry() {
                "mask value of pixels that loss and metrics ignore; 256: none", {.min = 0, .max = 256})
           .key("image_size", &Options::image_size,
                "side in pixels to which images and masks are resized, without keeping proportions; 0: all "
-               "have one "
-               "size and keep it",
+               "have one size and keep it",
                {.min = 0, .max = 65536})
           .key("any_size", &Options::any_size,
                "images differ in size, and data.augment crops or resizes them to one")

@@ -16,10 +16,9 @@ Prefetcher::Prefetcher(Work work) : work_(std::move(work)) {
   } catch (const std::exception& error) {
     const std::size_t number = threads_.size() + 1;
     stop();
-    throw VendorError("loader",
-                      fmt::format("thread {} of {} could not be started: {}; a smaller data.workers "
-                                  "needs fewer",
-                                  number, work_.threads, error.what()));
+    throw VendorError(
+        "loader", fmt::format("thread {} of {} could not be started: {}; a smaller data.workers needs fewer",
+                              number, work_.threads, error.what()));
   }
 }
 

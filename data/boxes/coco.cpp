@@ -208,8 +208,7 @@ BoxSetRegistry::Entry coco_entry() {
                {.min = 0.0, .max = 1.0, .open_min = true, .open_max = true})
           .key("labels", &Options::labels,
                "rank: labels are consecutive, in the order of the categories' ids; category_id: the ids are "
-               "the "
-               "labels, as in torchvision's detectors"),
+               "the labels, as in torchvision's detectors"),
       open_coco);
 }
 

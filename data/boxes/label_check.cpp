@@ -19,8 +19,7 @@ std::string wrong_num_classes(const BoxClasses& classes, Index num_classes, cons
   } else if (num_classes == highest + 1 || num_classes == highest) {
     why = fmt::format(
         "labels are 1 to {} without gaps, although the categories' ids go to {}; data.labels category_id "
-        "uses "
-        "the ids as labels",
+        "uses the ids as labels",
         classes.count(), highest);
   } else if (num_classes == right + 1) {
     why = "the background is counted once";
@@ -47,8 +46,8 @@ std::vector<std::string> name_warnings(const BoxClasses& classes) {
     if (means_background(name))
       warnings.push_back(
           fmt::format("class {} of the files is called \"{}\" and is learnt as an object; the background is "
-                      "label 0 and not listed: remove the class from the files or from data.class_names, "
-                      "and set model.num_classes to {}",
+                      "label 0 and not listed: remove the class from the files or from data.class_names, and "
+                      "set model.num_classes to {}",
                       label, name, classes.count()));
     const auto [known, fresh] = labels.emplace(name, label);
     if (!fresh)
@@ -89,13 +88,12 @@ std::vector<std::string> label_warnings(const BoxCorpus& corpus) {
   if (boxes > 0 && farthest <= 1.0)
     warnings.emplace_back(
         "all boxes lie within the first pixel of their images: they look normalised to [0, 1]; convert them "
-        "to "
-        "pixels");
+        "to pixels");
   if (corpus.tallies.clipped.count * 10 > boxes && boxes > 0)
-    warnings.push_back(fmt::format(
-        "{} of {} boxes cross the border of their image: if bbox has the corners x1, y1, x2, y2 in the file, "
-        "convert them to x, y, width, height",
-        corpus.tallies.clipped.count, boxes));
+    warnings.push_back(
+        fmt::format("{} of {} boxes cross the border of their image: if bbox has the corners x1, y1, x2, y2 "
+                    "in the file, convert them to x, y, width, height",
+                    corpus.tallies.clipped.count, boxes));
   if (at_id_0 > 0)
     warnings.emplace_back(
         "an annotation has the id 0: COCO's evaluation, and therefore Tandem's, counts its object as not "

@@ -195,8 +195,7 @@ BoxSetRegistry::Entry voc_entry() {
       options::Describe<Options>()
           .key("train", &Options::train,
                "training split: FOLDER/LIST, such as VOC2007/trainval, or a folder with Annotations; several "
-               "are "
-               "joined")
+               "are joined")
           .key("validation", &Options::validation, "validation split; none: see validation_size")
           .key("test", &Options::test, "test split; none: see test_fraction")
           .key("test_fraction", &Options::test_fraction,
@@ -207,8 +206,7 @@ BoxSetRegistry::Entry voc_entry() {
                "objects, sorted")
           .key("one_based", &Options::one_based,
                "the first pixel is 1 and xmax is the last pixel inside, as in VOC's own files; false: boxes "
-               "count "
-               "from 0 and end at xmax"),
+               "count from 0 and end at xmax"),
       open_voc);
 }
 

@@ -34,11 +34,10 @@ void ByteReader::expect_payload(std::size_t bytes) const {
     require(bytes == left, name_, "oversized: the header promises {} bytes of data, the file has {}", bytes,
             left);
   } else {
-    require(
-        bytes <= left, name_,
-        "the header promises {} bytes of data, a compressed file of this size may hold at most {}; unpack "
-        "it if it is valid",
-        bytes, left);
+    require(bytes <= left, name_,
+            "the header promises {} bytes of data, a compressed file of this size may hold at most {}; "
+            "unpack it if it is valid",
+            bytes, left);
   }
 }
 

@@ -49,8 +49,8 @@ TextCorpus make_corpus(const TextParts& parts, const CorpusOptions& options, con
       .notes = {}};
   if (!options.known && corpus.vocabulary.size() < options.vocabulary.size)
     corpus.notes.push_back(
-        fmt::format("the vocabulary has {} words, fewer than the {} asked for: the training "
-                    "text has no more that come {} or more times",
+        fmt::format("the vocabulary has {} words, fewer than the {} asked for: the training text has no more "
+                    "that come {} or more times",
                     corpus.vocabulary.size(), options.vocabulary.size, options.vocabulary.min_count));
   corpus.train = encode(parts.train, *tokenizer, corpus.vocabulary);
   corpus.validation = encode(parts.validation, *tokenizer, corpus.vocabulary);

@@ -71,8 +71,7 @@ std::string odd_first_row(const std::vector<LabelledRow>& rows) {
   if (same > 1 || rows.size() < 10) return "";
   return fmt::format(
       "{}: the label \"{}\" occurs only in this line; if it is a header, name its columns in label_column "
-      "and "
-      "text_column",
+      "and text_column",
       first.place, printable(first.label));
 }
 
@@ -83,15 +82,13 @@ const options::Schema& LabelledLinesOptions::schema() {
       options::Describe<LabelledLinesOptions>()
           .key("train", &LabelledLinesOptions::train,
                "training texts: a table (.csv, or tab-separated), JSON objects (.jsonl), or a folder with a "
-               "subfolder "
-               "of .txt files for each class",
+               "subfolder of .txt files for each class",
                {.required = true})
           .key("test", &LabelledLinesOptions::test, "test texts; null: split off from the training texts")
           .key("validation", &LabelledLinesOptions::validation,
                "validation texts; null: split off from the training texts, or the test texts")
           .key("test_fraction", &LabelledLinesOptions::test_fraction,
-               "share of each class of the training texts kept for testing, if there is no such "
-               "file",
+               "share of each class of the training texts kept for testing, if there is no such file",
                {.min = 0.0, .max = 1.0, .open_min = true, .open_max = true})
           .key("validation_fraction", &LabelledLinesOptions::validation_fraction,
                "the same for validation; 0: use the test texts", {.min = 0.0, .max = 1.0, .open_max = true})

@@ -26,11 +26,10 @@ void check(std::span<const Index> lengths, const BucketOptions& options) {
           "{} samples, expected 1 to {}", lengths.size(), kMaxSamples);
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     require(lengths[i] >= 0, kWhere, "sample {} has a length of {}", i, lengths[i]);
-    require(
-        options.tokens == 0 || padded_length(lengths[i], options.grid) <= options.tokens, kWhere,
-        "sample {} has {} tokens, {} with padding, a batch at most {}; leave it out, cut it, or set larger "
-        "batches",
-        i, lengths[i], padded_length(lengths[i], options.grid), options.tokens);
+    require(options.tokens == 0 || padded_length(lengths[i], options.grid) <= options.tokens, kWhere,
+            "sample {} has {} tokens, {} with padding, a batch at most {}; leave it out, cut it, or set "
+            "larger batches",
+            i, lengths[i], padded_length(lengths[i], options.grid), options.tokens);
   }
 }
 

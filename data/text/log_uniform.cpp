@@ -30,10 +30,10 @@ Index LogUniform::draw(RandomStream& random) const {
 
 void check(const CandidateOptions& options) {
   require(options.samples > 0, "sampled_softmax", "{} samples, expected at least 1", options.samples);
-  require(!options.unique || options.samples <= options.classes, "sampled_softmax",
-          "{} distinct samples cannot be drawn from {} classes; draw fewer, or let them repeat (unique: "
-          "false)",
-          options.samples, options.classes);
+  require(
+      !options.unique || options.samples <= options.classes, "sampled_softmax",
+      "{} distinct samples cannot be drawn from {} classes; draw fewer, or let them repeat (unique: false)",
+      options.samples, options.classes);
 }
 
 Candidates draw_candidates(const CandidateOptions& options, const RandomKey& key) {

@@ -88,8 +88,7 @@ class Encoder {
     std::vector<std::string> notes;
     if (left_out_ > 0)
       notes.push_back(
-          fmt::format("{} training pairs have more than {} pieces on a side (max_length) and are left "
-                      "out",
+          fmt::format("{} training pairs have more than {} pieces on a side (max_length) and are left out",
                       left_out_, max_length_));
     if (empty_ > 0)
       notes.push_back(fmt::format("{} training pairs have a side without a piece and are left out", empty_));
@@ -162,11 +161,10 @@ PairCorpus make_pair_corpus(const PairTexts& texts, const PairOptions& options, 
   corpus.train = encoder.train(texts.train);
   corpus.validation = encoder.evaluated(texts.validation);
   corpus.test = encoder.evaluated(texts.test);
-  require(
-      corpus.train.size() > 0, texts.where,
-      "none of {} training pairs remains: {} have more than {} pieces on a side (max_length), the others a "
-      "side without a piece",
-      targets_of(texts.train).size(), encoder.left_out(), options.max_length);
+  require(corpus.train.size() > 0, texts.where,
+          "none of {} training pairs remains: {} have more than {} pieces on a side (max_length), the others "
+          "a side without a piece",
+          targets_of(texts.train).size(), encoder.left_out(), options.max_length);
   std::ranges::copy(encoder.notes(), std::back_inserter(corpus.notes));
   return corpus;
 }

@@ -66,9 +66,7 @@ const options::Schema& PairPaths::schema() {
       options::Describe<PairPaths>()
           .key("table", &PairPaths::table,
                "file of pairs, one per line: source, tab, target, and optionally more tabs and targets that "
-               "are "
-               "right as "
-               "well")
+               "are right as well")
           .key("source", &PairPaths::source, "file of sources, one per line")
           .key("target", &PairPaths::target, "file of targets, one per line, in the order of the sources")
           .rule("table", "or source and target must be given, not both",

@@ -18,11 +18,10 @@ StreamOptions checked(StreamOptions options, const StreamSource::Ids& ids) {
   require(options.streams >= 1, "streams", "{} streams, expected at least 1", options.streams);
   require(options.steps >= 1, "streams", "chunks of {} words, expected at least 1", options.steps);
   const auto size = static_cast<Index>(ids->size());
-  require(
-      size >= options.streams, "streams",
-      "{} words in {} streams, expected one for each; set at most {} streams (batch_size, eval_batch_size) "
-      "or use a longer text",
-      size, options.streams, size);
+  require(size >= options.streams, "streams",
+          "{} words in {} streams, expected one for each; set at most {} streams (batch_size, "
+          "eval_batch_size) or use a longer text",
+          size, options.streams, size);
   return options;
 }
 

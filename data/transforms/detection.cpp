@@ -197,8 +197,7 @@ std::vector<TransformInfo> detection_transforms() {
       transform<SsdCrop>(
           "ssd_crop",
           "crop to a part that overlaps an object by a random share, as SSD's training does; keeps the "
-          "objects "
-          "with their centre in it",
+          "objects with their centre in it",
           Describe<SsdCropOptions>()
               .key("trials", &SsdCropOptions::trials, "parts to try before another share is drawn",
                    {.min = 1, .max = 1000})

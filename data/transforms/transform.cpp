@@ -34,16 +34,15 @@ TransformInfo mixing(std::string name, std::string help) {
 }
 
 TransformInfo normalise() {
-  return {
-      {"normalise",
-       "subtract the mean and divide by the standard deviation, per channel; always the last step; default: "
-       "the data set's statistics",
-       Describe<NormaliseOptions>()
-           .key("mean", &NormaliseOptions::mean, "mean per channel or one for all, of pixels in 0 to 1")
-           .key("std", &NormaliseOptions::stddev, "standard deviation per channel or one for all",
-                {.min = 1e-12})},
-      TransformStage::final,
-      false};
+  return {{"normalise",
+           "subtract the mean and divide by the standard deviation, per channel; always the last step; "
+           "default: the data set's statistics",
+           Describe<NormaliseOptions>()
+               .key("mean", &NormaliseOptions::mean, "mean per channel or one for all, of pixels in 0 to 1")
+               .key("std", &NormaliseOptions::stddev, "standard deviation per channel or one for all",
+                    {.min = 1e-12})},
+          TransformStage::final,
+          false};
 }
 
 std::vector<TransformInfo> batch_transforms() {
