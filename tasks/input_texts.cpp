@@ -41,9 +41,8 @@ void add_lines(std::string_view contents, const std::string& where, std::vector<
 std::string standard_input() {
   std::string contents{std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
   require(contents.size() <= datasets::kMaxCorpusBytes, "",
-          "predict: standard input has {} bytes, at most {} are "
-          "taken",
-          contents.size(), datasets::kMaxCorpusBytes);
+          "predict: standard input has {} bytes, at most {} are taken", contents.size(),
+          datasets::kMaxCorpusBytes);
   return contents;
 }
 

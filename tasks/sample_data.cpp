@@ -101,13 +101,12 @@ std::shared_ptr<const SampleData> SampleData::recall(const Json& json) {
     require(info.classes >= 0 && info.classes <= datasets::kMaxClasses, "",
             "the description of the data saved with the weights is damaged: {} classes, there are at most {}",
             info.classes, datasets::kMaxClasses);
-    require(
-        image_size >= 0 && image_size <= kLargestSide && info.most_objects.value_or(0) >= 0 &&
-            info.most_objects.value_or(0) <= datasets::kMaxPieces,
-        "",
-        "the description of the data saved with the weights is damaged: images of side {}, at most {}, with "
-        "up to {} objects",
-        image_size, kLargestSide, info.most_objects.value_or(0));
+    require(image_size >= 0 && image_size <= kLargestSide && info.most_objects.value_or(0) >= 0 &&
+                info.most_objects.value_or(0) <= datasets::kMaxPieces,
+            "",
+            "the description of the data saved with the weights is damaged: images of side {}, at most {}, "
+            "with up to {} objects",
+            image_size, kLargestSide, info.most_objects.value_or(0));
   } catch (const nlohmann::json::exception& error) {
     throw UserError("", fmt::format("the description of the data saved with the weights is damaged: {}",
                                     files::json_reason(error)));

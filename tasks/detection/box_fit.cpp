@@ -43,8 +43,8 @@ Tensor rows_of(std::span<const models::UnitBox> boxes) {
 
 std::string BoxFit::text(double threshold) const {
   std::string text = fmt::format(
-      "boxes of {:.0f} to {:.0f} pixels (10 % and 90 % quantiles), median {:.0f}; no anchor "
-      "overlaps {:.1f} % of them by {}",
+      "boxes of {:.0f} to {:.0f} pixels (10 % and 90 % quantiles), median {:.0f}; no anchor overlaps {:.1f} "
+      "% of them by {}",
       tenth, nine_tenths, middle, 100 * uncovered, threshold);
   if (unmatched > 0) text += fmt::format("; no anchor learns {} of {}", unmatched, boxes);
   return text;

@@ -46,7 +46,6 @@ class DetectionEvaluation final : public Evaluation {
   DetectionEvaluation(const EvaluatedDetector& of, bool details);
 
   // An image that replaces an unreadable one (data.skip_bad_samples) counts only once, except in the loss.
-  // but in the loss.
   //
   // The loss; of each image its number, size, objects and detections; of the shown ones also their pixels and
   // the batch's boxes. Boxes are compared in pixels of the original images.

@@ -20,8 +20,7 @@ const options::Schema& DetectionOptions::Data::schema() {
                {.min = 1, .max = 3})
           .key("augment", &Data::augment,
                "transforms of each training image, in order, before it is resized; geometric ones also "
-               "transform "
-               "its boxes; evaluation keeps those that are not random")
+               "transform its boxes; evaluation keeps those that are not random")
           .rule("channels", "must be 1 or 3", [](const Data& o) { return o.channels != 2; })
           .short_key("name");
   return schema;
@@ -52,8 +51,7 @@ const options::Schema& DetectionOptions::Evaluation::schema() {
                "write the detections of the last evaluation in the formats of COCO's and VOC's tools: "
                "detections.json and detections/comp4_det_…txt")
           .key("examples", &Evaluation::examples,
-               "number of images that each evaluation draws with true and detected boxes; 0: "
-               "none",
+               "number of images that each evaluation draws with true and detected boxes; 0: none",
                {.min = 0, .max = 64})
           .key("shown", &Evaluation::shown, "minimum score of drawn and printed boxes", {.min = 0, .max = 1});
   return schema;

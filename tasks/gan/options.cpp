@@ -6,8 +6,8 @@ const options::Schema& GanOptions::Evaluation::schema() {
   static const options::Schema schema =
       options::Describe<Evaluation>()
           .key("features", &Evaluation::features,
-               "classifier for the features of the Fréchet distance: a run that trained one on the "
-               "same data, or a lenet5 weights file; null: Tandem's own")
+               "classifier for the features of the Fréchet distance: a run that trained one on the same "
+               "data, or a lenet5 weights file; null: Tandem's own")
           .key("samples", &Evaluation::samples,
                "images to generate for an evaluation, at most as many as the split has", {.min = 2});
   return schema;

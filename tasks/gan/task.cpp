@@ -38,11 +38,10 @@ constexpr Index kMostImages = 10'000;      // limit of one predict
 // sixth of a side, because the model would learn a frame.
 Index padding_of(const Shape& image, const Shape& made) {
   const Index rows = made[0] - image[0], columns = made[1] - image[1];
-  require(
-      rows == columns && rows >= 0 && rows % 2 == 0 && 6 * rows <= std::min(image[0], image[1]), "data",
-      "images of {}×{}, but the model generates {}×{}: zero padding can fill up to a sixth, the same on all "
-      "sides; add {{\"name\": \"resize\", \"size\": [{}, {}]}} to data.augment",
-      image[0], image[1], made[0], made[1], made[0], made[1]);
+  require(rows == columns && rows >= 0 && rows % 2 == 0 && 6 * rows <= std::min(image[0], image[1]), "data",
+          "images of {}×{}, but the model generates {}×{}: zero padding can fill up to a sixth, the same on "
+          "all sides; add {{\"name\": \"resize\", \"size\": [{}, {}]}} to data.augment",
+          image[0], image[1], made[0], made[1], made[0], made[1]);
   return rows / 2;
 }
 
@@ -50,9 +49,10 @@ void require_of_images(const std::vector<datasets::TransformSpec>& augment) {
   for (const auto& step : augment) {
     const auto& info = datasets::transform_info(step.name);
     if (info.stage != datasets::TransformStage::sample)
-      throw options::OptionError("data.augment", fmt::format("{} does not apply to the images of a GAN, "
-                                                             "which have no labels and lie in [-1, 1]",
-                                                             info.name));
+      throw options::OptionError(
+          "data.augment",
+          fmt::format("{} does not apply to the images of a GAN, which have no labels and lie in [-1, 1]",
+                      info.name));
   }
 }
 

@@ -69,12 +69,10 @@ void LanguageData::require_like(const Json& saved, const std::string& weights) c
   const auto& own = vocabulary().words();
   if (words == own) return;
   const auto [theirs, ours] = std::ranges::mismatch(words, own);
-  throw UserError(
-      "", fmt::format("{}: were trained with other words: {} of them, {} has {}; the first difference is "
-                      "number {}, \"{}\" there and \"{}\" "
-                      "here",
-                      weights, words.size(), name_, own.size(), theirs - words.begin(),
-                      theirs == words.end() ? "" : *theirs, ours == own.end() ? "" : *ours));
+  throw UserError("", fmt::format("{}: were trained with other words: {} of them, {} has {}; the first "
+                                  "difference is number {}, \"{}\" there and \"{}\" here",
+                                  weights, words.size(), name_, own.size(), theirs - words.begin(),
+                                  theirs == words.end() ? "" : *theirs, ours == own.end() ? "" : *ours));
 }
 
 std::vector<NamedVocabulary> LanguageData::vocabularies() const {

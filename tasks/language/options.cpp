@@ -7,12 +7,11 @@ const options::Schema& LanguageOptions::Data::schema() {
       options::Describe<Data>()
           .include(&Data::text)
           .key("steps", &Data::steps,
-               "words of a stream per batch (length of truncated BPTT); batch_size is the number of "
-               "streams",
+               "words of a stream per batch (length of truncated BPTT); batch_size is the number of streams",
                {.min = 1, .max = 1 << 20})
           .key("random_steps", &Data::random_steps,
-               "draw a random number of steps around `steps` for each batch; its learning rate is "
-               "multiplied by the number / `steps` (AWD-LSTM)")
+               "draw a random number of steps around `steps` for each batch; its learning rate is multiplied "
+               "by the number / `steps` (AWD-LSTM)")
           .short_key("name");
   return schema;
 }
@@ -23,8 +22,8 @@ const options::Schema& LanguageOptions::Loss::schema() {
           .key("label_smoothing", &Loss::label_smoothing, "share of a target distributed over all words",
                {.min = 0.0, .max = 1.0, .open_max = true})
           .key("ar", &Loss::ar,
-               "weight of the mean square of the last layer's output, after dropout, in training "
-               "(AWD-LSTM: 2)",
+               "weight of the mean square of the last layer's output, after dropout, in training (AWD-LSTM: "
+               "2)",
                {.min = 0.0, .max = 1e6})
           .key("tar", &Loss::tar,
                "weight of the mean square of its change between steps, before dropout (AWD-LSTM: 1)",

@@ -149,8 +149,7 @@ const options::Schema& TermOptions::schema() {
           .key("batch_weight", &TermOptions::batch_weight,
                "weight of each micro-batch, shard and rank in a step of several: its samples, or its pixels "
                "that are not ignored, as in the cross entropy of one batch. Dice of a whole batch always "
-               "differs "
-               "from its mean over parts");
+               "differs from its mean over parts");
   return schema;
 }
 

@@ -5,13 +5,13 @@
 namespace tandem::tasks {
 
 const options::Schema& SegmentationOptions::Data::schema() {
-  static const options::Schema schema = options::Describe<Data>()
-                                            .include(&Data::set)
-                                            .key("augment", &Data::augment,
-                                                 "transforms of each training image, in order; geometric "
-                                                 "ones also transform its mask; evaluation "
-                                                 "keeps those that are not random")
-                                            .short_key("name");
+  static const options::Schema schema =
+      options::Describe<Data>()
+          .include(&Data::set)
+          .key("augment", &Data::augment,
+               "transforms of each training image, in order; geometric ones also transform its mask; "
+               "evaluation keeps those that are not random")
+          .short_key("name");
   return schema;
 }
 
@@ -20,8 +20,7 @@ const options::Schema& SegmentationOptions::Evaluation::schema() {
       options::Describe<Evaluation>()
           .key("confusion", &Evaluation::confusion, "write confusion.csv after the last evaluation")
           .key("examples", &Evaluation::examples,
-               "number of images that each evaluation draws beside their true and predicted "
-               "masks; 0: none",
+               "number of images that each evaluation draws beside their true and predicted masks; 0: none",
                {.min = 0, .max = 64});
   return schema;
 }

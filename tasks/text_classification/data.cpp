@@ -98,11 +98,10 @@ void LabelledTextData::require_like(const Json& saved, const std::string& weight
         &ours = corpus_.vocabulary.words();
   if (theirs == ours) return;
   const auto [a, b] = std::ranges::mismatch(theirs, ours);
-  throw UserError(
-      "", fmt::format("{}: were trained with other words: {} of them, {} has {}; the first difference is "
-                      "number {}, \"{}\" there and \"{}\" here",
-                      weights, theirs.size(), name_, ours.size(), a - theirs.begin(),
-                      a == theirs.end() ? "" : *a, b == ours.end() ? "" : *b));
+  throw UserError("", fmt::format("{}: were trained with other words: {} of them, {} has {}; the first "
+                                  "difference is number {}, \"{}\" there and \"{}\" here",
+                                  weights, theirs.size(), name_, ours.size(), a - theirs.begin(),
+                                  a == theirs.end() ? "" : *a, b == ours.end() ? "" : *b));
 }
 
 std::optional<ReorderedData> LabelledTextData::in_order_of(const Json& saved) const {

@@ -55,8 +55,7 @@ Translation::Translation(const TranslationOptions& options, const Context& conte
       model_(model_of(options_.model, data_->codecs(), context_.seed)) {
   if (options_.eval.coverage_penalty > 0.0 && !model_->gives_attention())
     throw options::OptionError("eval.coverage_penalty",
-                               "needs attention weights, which this model does not return; set "
-                               "it to 0");
+                               "needs attention weights, which this model does not return; set it to 0");
 }
 
 Tensor Translation::loss(const datasets::Batch& batch, const LossContext& context) {
@@ -170,8 +169,7 @@ std::vector<std::string> Translation::notes_of_data() const {
   if (!data_->is_open() || !target.drops_case()) return {};
   return {
       fmt::format("codec \"{}\" writes in lower case, so BLEU compares in lower case (case:lc); a codec that "
-                  "keeps case is "
-                  "unigram, bpe, spaces or characters",
+                  "keeps case is unigram, bpe, spaces or characters",
                   target.name())};
 }
 
