@@ -283,10 +283,9 @@ void check_scores(const Built& built, const DataInfo& data, const std::string& p
   const Shape result = built.results[0].shape().without(0);
   if (data.kind == ModelKind::segmenter) return check_pixel_scores(result, data, path);
   if (result.rank() == 1 && result[0] >= classes) return;
-  const std::string what = fmt::format(
-      "the result of a sample is {}, but the data has {} classes, which need one "
-      "score each",
-      to_string(result), classes);
+  const std::string what =
+      fmt::format("the result of a sample is {}, but the data has {} classes, which need one score each",
+                  to_string(result), classes);
   if (result.rank() <= 1) fail(path, what);
   const std::string flat = R"({"type": "flatten"} or {"type": "global_avg_pool2d"})";
   if (!built.linear.empty())

@@ -17,7 +17,6 @@
 //
 // A model that takes other fields than the first, or has several results, is an nn::Graph over its named
 // fields, in the order of the data, to be called by name.
-// it names, in the order of the data, to be called by name.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

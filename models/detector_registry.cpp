@@ -42,8 +42,8 @@ Describe<T>& add_ssd(Describe<T>& keys) {
       .key("num_classes", of<T>(&SsdKeys::given_classes),
            "number of classes including the background; inferred from the data", size_rule())
       .key("clip", of<T>(&SsdKeys::clip),
-           "anchors beyond the image's border: none: unchanged; wh: no side is longer than the "
-           "image's (torchvision); cxcywh: centre and sides within the image (NVIDIA's and MLPerf's)");
+           "anchors beyond the image's border: none: unchanged; wh: no side is longer than the image's "
+           "(torchvision); cxcywh: centre and sides within the image (NVIDIA's and MLPerf's)");
 }
 
 // Side of the images, from the data; 0: unknown, and any side is accepted.
@@ -53,8 +53,7 @@ Index side_of(const DataInfo& data, Index wanted) {
   if (height != width || (wanted > 0 && height != wanted))
     throw OptionError(
         "name",
-        fmt::format("takes images of {}, the data's are {}x{}; data.image_size brings them "
-                    "to a size",
+        fmt::format("takes images of {}, the data's are {}x{}; data.image_size brings them to a size",
                     wanted > 0 ? fmt::format("{0}x{0} pixels", wanted) : "equal sides", width, height));
   return height;
 }

@@ -42,9 +42,9 @@ LayerSpec parse_layer(const json& object, std::size_t index, const std::string& 
     spec.name = text_at(object, "name", path);
     if (!valid_name(spec.name))
       fail(path + ".name",
-           fmt::format("\"{}\" is no name for a layer: letters, digits and _, not a digit first, not "
-                       "\"input\"",
-                       spec.name));
+           fmt::format(
+               "\"{}\" is no name for a layer: letters, digits and _, not a digit first, not \"input\"",
+               spec.name));
   }
   if (given(object, "inputs")) spec.input_names = names_at(object, "inputs", path);
   return spec;
@@ -189,10 +189,9 @@ void check_all_used(const std::vector<LayerSpec>& specs, const LayerOutputs& out
   const auto unused = std::ranges::find(used, false);
   if (unused == used.end()) return;
   const LayerSpec& spec = specs[static_cast<std::size_t>(unused - used.begin())];
-  fail(spec.path,
-       fmt::format("the output of layer \"{}\" ({}) is not used; name it among the \"inputs\" of a later "
-                   "layer or remove it",
-                   spec.name, spec.type_name));
+  fail(spec.path, fmt::format("the output of layer \"{}\" ({}) is not used; name it among the \"inputs\" of "
+                              "a later layer or remove it",
+                              spec.name, spec.type_name));
 }
 
 LayerOutputs outputs_of(const json& object, const std::vector<LayerSpec>& specs, const Names& by_name,
@@ -216,10 +215,9 @@ LayerOutputs outputs_of(const json& object, const std::vector<LayerSpec>& specs,
   }
   if (given(object, "output")) return {{"output", output(text_at(object, "output", path), path + ".output")}};
   if (specs.back().has_several_outputs())
-    fail(specs.back().path,
-         fmt::format("the last layer has several outputs: name the model's, \"output\": \"{}.0\", or several "
-                     "of them with \"outputs\"",
-                     specs.back().name));
+    fail(specs.back().path, fmt::format("the last layer has several outputs: name the model's, \"output\": "
+                                        "\"{}.0\", or several of them with \"outputs\"",
+                                        specs.back().name));
   return {{"output", {static_cast<int>(specs.size()) - 1}}};
 }
 

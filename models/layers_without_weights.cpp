@@ -38,10 +38,9 @@ struct AxisKeys {
 
   int of_samples(Inputs inputs) const {
     if (axis == 0 || axis == -inputs[0].rank())
-      throw OptionError("axis",
-                        fmt::format("{} is the batch in an input of {}, whose samples a layer must not "
-                                    "mix; the axes of a sample count from 1, or back from -1",
-                                    axis, to_string(inputs[0])));
+      throw OptionError("axis", fmt::format("{} is the batch in an input of {}, whose samples a layer must "
+                                            "not mix; the axes of a sample count from 1, or back from -1",
+                                            axis, to_string(inputs[0])));
     return static_cast<int>(axis);
   }
 };

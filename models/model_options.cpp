@@ -56,12 +56,11 @@ Schema layer_schema() {
           .key("output", &SequentialKeys::output, "name of the output layer")};
   std::vector<const Variant*> variants = layer_types().variants();
   variants.push_back(&sequential);
-  const Schema common =
-      Describe<CommonKeys>()
-          .key("name", &CommonKeys::name, "name for other layers; default: its position")
-          .key("inputs", &CommonKeys::inputs,
-               "names of layers (\"halves.0\" for one of several outputs), of fields of the batch, or "
-               "\"input\"; default: the layer before");
+  const Schema common = Describe<CommonKeys>()
+                            .key("name", &CommonKeys::name, "name for other layers; default: its position")
+                            .key("inputs", &CommonKeys::inputs,
+                                 "names of layers (\"halves.0\" for one of several outputs), of fields of "
+                                 "the batch, or \"input\"; default: the layer before");
   return schema_with({.what = "layer type", .help = "type of the layer", .discriminator = "type"}, variants,
                      common);
 }

@@ -25,10 +25,9 @@ const options::Schema& MultiboxOptions::schema() {
   using Options = MultiboxOptions;
   static const options::Schema schema =
       options::Describe<Options>()
-          .key(
-              "matching", &Options::matching,
-              "best-anchor assignment: argmax: the anchor with the highest IoU (ties: the last object wins); "
-              "greedy: bipartite matching, highest IoU first")
+          .key("matching", &Options::matching,
+               "best-anchor assignment: argmax: the anchor with the highest IoU (ties: the last object "
+               "wins); greedy: bipartite matching, highest IoU first")
           .key("threshold", &Options::threshold, "IoU from which an anchor is matched with an object",
                {.min = 0.0, .max = 1.0, .open_min = true})
           .key("negatives_per_positive", &Options::negatives_per_positive,
@@ -38,13 +37,11 @@ const options::Schema& MultiboxOptions::schema() {
                {.min = 0})
           .key("normalize", &Options::normalize,
                "divisor of the loss: batch: positive anchors of the batch; image: positive anchors of each "
-               "image, "
-               "then the number of images. Published learning rates suit one of them")
+               "image, then the number of images. Published learning rates suit one of them")
           .key("batch_weight", &Options::batch_weight,
                "weight of each micro-batch, shard and rank in a step of several, with normalize=batch: "
-               "anchors, "
-               "those that have an object, so that the step is that of one batch; samples, its images, as "
-               "torchvision's SSD under DistributedDataParallel");
+               "anchors, those that have an object, so that the step is that of one batch; samples, its "
+               "images, as torchvision's SSD under DistributedDataParallel");
   return schema;
 }
 

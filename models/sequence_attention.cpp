@@ -43,10 +43,10 @@ SequenceAttention::SequenceAttention(AttentionKind kind, Index queries, Index va
   } else if (kind == AttentionKind::luong_general) {
     linear_k_ = add_child("linear_k", std::make_shared<nn::Linear>(values, queries, kNoBias));
   } else {
-    require(queries == values, "encoder_decoder",
-            "attention luong_dot needs queries and encoder outputs of one size, got {} and {}; use "
-            "luong_general",
-            queries, values);
+    require(
+        queries == values, "encoder_decoder",
+        "attention luong_dot needs queries and encoder outputs of one size, got {} and {}; use luong_general",
+        queries, values);
   }
 }
 

@@ -42,11 +42,10 @@ class SequenceDecoder::AttentiveLayer final : public nn::Module {
 SequenceDecoder::SequenceDecoder(std::shared_ptr<nn::Embedding> embedder,
                                  const SequenceDecoderOptions& options)
     : options_(options), embedder_(add_child("embedder", std::move(embedder))) {
-  require(
-      options.layers > 1, "encoder_decoder",
-      "a decoder needs at least 2 layers: the first one queries attention, the others read the context; got "
-      "{}",
-      options.layers);
+  require(options.layers > 1, "encoder_decoder",
+          "a decoder needs at least 2 layers: the first one queries attention, the others read the context; "
+          "got {}",
+          options.layers);
   require(!options.tied || options.units == options.embedding, "encoder_decoder",
           "tied weights need equal numbers of units ({}) and of embedding features ({})", options.units,
           options.embedding);

@@ -48,8 +48,8 @@ void require_fitting(const WordSoftmax& softmax, Index inputs, Index words, bool
   if (const auto* adaptive = std::get_if<nn::AdaptiveSoftmaxOptions>(&softmax)) {
     if (tied)
       throw OptionError("tied",
-                        "an adaptive softmax has no table of all words to share with the embedding; "
-                        "use the full or the sampled softmax, or set tied to false");
+                        "an adaptive softmax has no table of all words to share with the embedding; use the "
+                        "full or the sampled softmax, or set tied to false");
     const std::string complaint = nn::complaint_of(*adaptive, inputs, words);
     if (!complaint.empty()) throw OptionError("softmax.cutoffs", complaint);
   }
