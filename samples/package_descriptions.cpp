@@ -46,8 +46,8 @@ class RecordReader {
 
   void begin(std::string_view title) {
     require(!record_.package.empty() && !record_.source.empty(), where(),
-            "the description has no \"{}\" before it, but the split by source needs it; "
-            "create the file with `./run data`",
+            "the description has no \"{}\" before it, but the split by source needs it; create the file with "
+            "`./run data`",
             record_.package.empty() ? "Package:" : "Source:");
     record_.text = fmt::format("{} . ", title);
     inside_ = true;

@@ -89,8 +89,8 @@ LabelledCorpus package_sections(const std::filesystem::path& path, const Labelle
     part.push_back({record.text, place_of(name)});
   }
   require(!parts.train.empty() && !parts.validation.empty() && !parts.test.empty(), path.string(),
-          "has {} descriptions with a section for training, {} for validation and {} for test; "
-          "each split needs at least one",
+          "has {} descriptions with a section for training, {} for validation and {} for test; each split "
+          "needs at least one",
           parts.train.size(), parts.validation.size(), parts.test.size());
   LabelledCorpus corpus = make_labelled_corpus(parts, options, path.string());
   corpus.notes.push_back(
