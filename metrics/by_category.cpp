@@ -49,10 +49,9 @@ void check_box(std::string_view metric, const PixelBox& box, const Named& named)
   const bool finite =
       std::isfinite(box.x) && std::isfinite(box.y) && std::isfinite(box.width) && std::isfinite(box.height);
   if (!finite || box.width < 0.0 || box.height < 0.0)
-    throw UserError(metric,
-                    fmt::format("{} has the box [{}, {}, {}, {}] (x, y, width, height); expected finite "
-                                "numbers and sizes of at least 0",
-                                named(), box.x, box.y, box.width, box.height));
+    throw UserError(metric, fmt::format("{} has the box [{}, {}, {}, {}] (x, y, width, height); expected "
+                                        "finite numbers and sizes of at least 0",
+                                        named(), box.x, box.y, box.width, box.height));
 }
 
 void check_annotations(std::string_view metric, std::span<const TrueBox> boxes) {
@@ -94,10 +93,9 @@ std::vector<CategoryBoxes> by_category(std::string_view metric, const GroundTrut
     };
     check_box(metric, detection.box, named);
     if (std::isnan(detection.score))
-      throw UserError(metric,
-                      fmt::format("{} has the score NaN, which cannot be sorted; find its cause in the "
-                                  "network, or leave the box out",
-                                  named()));
+      throw UserError(metric, fmt::format("{} has the score NaN, which cannot be sorted; find its cause in "
+                                          "the network, or leave the box out",
+                                          named()));
     const std::size_t image = images.of(detection.image, named);
     result[categories.of(detection.category, named)].found.push_back({image, &detection});
   }
