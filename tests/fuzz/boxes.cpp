@@ -2,12 +2,10 @@
 #include <cmath>
 
 #include "data/boxes/coco.h"
-#include "data/boxes/coco_write.h"
-#include "data/boxes/rle.h"
 #include "data/boxes/voc_annotation.h"
 #include "data/boxes/voc_lists.h"
-#include "data/boxes/voc_write.h"
 #include "tests/fuzz/target.h"
+#include "tests/support/box_files.h"
 
 namespace tandem::fuzz {
 
@@ -37,7 +35,7 @@ void run_voc(Bytes input) {
     image.objects.push_back({.box = box, .label = classes.count()});
   }
   const datasets::VocAnnotation again =
-      datasets::parse_voc_annotation(datasets::voc_annotation(image, classes), "written");
+      datasets::parse_voc_annotation(datasets::testing::voc_annotation(image, classes), "written");
   expect(again.width == read.width && again.objects.size() == read.objects.size(),
          "what is written is other");
 }
@@ -45,21 +43,13 @@ void run_voc(Bytes input) {
 void run_coco(Bytes input) {
   const datasets::BoxCorpus read = datasets::read_coco(file_of(input), "images");
   for (const datasets::BoxImage& image : read.images) expect_inside(image, read.classes);
-  const std::string written = datasets::coco_instances(read, "images");
+  const std::string written = datasets::testing::coco_instances(read, "images");
   const datasets::BoxCorpus again = datasets::read_coco(file_of(std::as_bytes(std::span(written))), "images");
   expect(again.classes == read.classes && again.images.size() == read.images.size(),
          "what is written is other");
   for (std::size_t i = 0; i < read.images.size(); ++i)
     expect(again.images[i].id == read.images[i].id && again.images[i].objects == read.images[i].objects,
            "the objects written are others");
-}
-
-void run_mask(Bytes input) {
-  if (input.size() < 2) return;
-  const auto height = std::to_integer<Index>(input[0]), width = std::to_integer<Index>(input[1]);
-  const datasets::RunLengths mask = datasets::decode_rle(text_of(input.subspan(2)), height, width, "input");
-  expect(mask.area() <= height * width, "a mask has more pixels than its size");
-  expect(mask.box().area() >= static_cast<double>(mask.area()), "a mask is larger than its box");
 }
 
 void run(Bytes input) {
@@ -77,7 +67,7 @@ void run(Bytes input) {
       return;
     }
     default:
-      return run_mask(rest);
+      return;
   }
 }
 

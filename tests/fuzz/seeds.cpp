@@ -72,7 +72,6 @@ void boxes(const fs::path& folder) {
                       R"("images":[{"id":2,"file_name":"a/b.jpg","width":9,"height":8}],)"
                       R"("categories":[{"id":3,"name":"cat"},{"id":0,"name":"emu"}]})")));
   write_file(to / "list", behind(2, bytes_of("000005  1\n000007 -1\n000009\n")));
-  write_file(to / "mask", behind(3, bytes_of(std::string("\3\4") + "321010")));
 }
 
 void images(const fs::path& folder) {

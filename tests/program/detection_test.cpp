@@ -5,19 +5,20 @@
 #include <set>
 
 #include "data/boxes/box_registry.h"
-#include "data/boxes/coco_write.h"
 #include "data/boxes/image_maker.h"
-#include "data/boxes/voc_write.h"
 #include "data/image_file.h"
 #include "data/png_write.h"
 #include "tests/data/files.h"
 #include "tests/program/project.h"
+#include "tests/support/box_files.h"
 
 using namespace tandem::testing;
 using Catch::Contains;
 using tandem::Index;
 using tandem::Tensor;
 using tandem::datasets::read_image;
+using tandem::datasets::testing::write_coco;
+using tandem::datasets::testing::write_voc;
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 

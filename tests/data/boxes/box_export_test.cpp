@@ -1,11 +1,9 @@
 // Boxes written as files and read again.
 #include "core/random.h"
 #include "data/boxes/coco.h"
-#include "data/boxes/coco_write.h"
-#include "data/boxes/decimals.h"
 #include "data/boxes/voc.h"
-#include "data/boxes/voc_write.h"
 #include "tests/data/boxes/support.h"
+#include "tests/support/box_files.h"
 
 using namespace tandem;
 using namespace tandem::test;
@@ -14,8 +12,11 @@ using datasets::BoxCorpus;
 using datasets::BoxImage;
 using datasets::read_coco;
 using datasets::read_voc;
-using datasets::write_coco;
-using datasets::write_voc;
+using datasets::testing::coco_instances;
+using datasets::testing::shortest_decimal;
+using datasets::testing::voc_annotation;
+using datasets::testing::write_coco;
+using datasets::testing::write_voc;
 
 namespace {
 
@@ -175,11 +176,11 @@ TEST_CASE("names invalid in VOC's files are refused before any is written", "[bo
 
 TEST_CASE("the shortest decimal of which something holds", "[boxes]") {
   const auto width = [](double x1, double x2) {
-    return datasets::shortest_decimal(x2 - x1, [&](double w) { return x1 + w == x2; });
+    return shortest_decimal(x2 - x1, [&](double w) { return x1 + w == x2; });
   };
   CHECK(width(473.07, 473.07 + 38.65) == 38.65);
   CHECK(width(0, 640) == 640);
   CHECK(width(0.1, 0.1 + 0.2) == 0.2);
-  CHECK(datasets::shortest_decimal(1.0 / 3, [](double) { return false; }) == 1.0 / 3);
-  CHECK(datasets::shortest_decimal(1.0, [](double v) { return v > 1.0; }) == std::nextafter(1.0, 2.0));
+  CHECK(shortest_decimal(1.0 / 3, [](double) { return false; }) == 1.0 / 3);
+  CHECK(shortest_decimal(1.0, [](double v) { return v > 1.0; }) == std::nextafter(1.0, 2.0));
 }

@@ -4,10 +4,10 @@
 #include <limits>
 
 #include "data/boxes/box_summary.h"
-#include "data/boxes/coco_write.h"
 #include "data/boxes/label_check.h"
 #include "tests/data/boxes/support.h"
 #include "tests/golden/boxes.h"
+#include "tests/support/box_files.h"
 
 using namespace tandem;
 using namespace tandem::test;
@@ -49,7 +49,7 @@ TEST_CASE("labels are ranks of the categories' ids, or the ids", "[boxes]") {
   // Labels of no class are no news, and no category of a file that is written.
   CHECK(datasets::label_warnings(by_id).empty());
   CHECK(datasets::summary_of(by_id).text(classes).ends_with("2 boxes: cat 1, dog 1"));
-  CHECK(datasets::coco_instances(by_id, "images").find("\"id\": 8") == std::string::npos);
+  CHECK(datasets::testing::coco_instances(by_id, "images").find("\"id\": 8") == std::string::npos);
   // A category that only a test split has is refused where an object has it, also where its id is a gap.
   CocoFile other = small();
   other.categories.push_back({.id = 8, .name = "cow"});
