@@ -1,10 +1,6 @@
 #include "data/cifar.h"
 
-#include <algorithm>
-#include <array>
-
 #include "core/error.h"
-#include "data/limits.h"
 #include "files/input.h"
 #include "files/not_there.h"
 
@@ -52,6 +48,8 @@ void read_records(CifarKind kind, ByteReader& reader, Index first, Index count, 
   }
   reader.expect_end();
 }
+
+struct CifarOptions {};
 
 }  // namespace
 
@@ -115,12 +113,6 @@ CifarFiles find_cifar_files(CifarKind kind, const std::filesystem::path& path) {
   }
   return files;
 }
-
-namespace {
-
-struct CifarOptions {};
-
-}  // namespace
 
 LabelledRegistry::Entry cifar_entry(CifarKind kind) {
   const bool ten = kind == CifarKind::cifar10;

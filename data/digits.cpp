@@ -1,7 +1,5 @@
 #include "data/digits.h"
 
-#include <vector>
-
 #include "core/error.h"
 #include "data/decorators.h"
 #include "data/idx.h"

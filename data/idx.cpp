@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstring>
 
 #include "core/error.h"
 #include "data/limits.h"
@@ -75,6 +74,65 @@ Tensor read_multibyte(ByteReader& reader, std::uint8_t type, const Shape& shape,
   return result;
 }
 
+// The file of `folder` whose name contains one of `stems` and "idx".
+std::filesystem::path find_file(const std::vector<std::filesystem::directory_entry>& files,
+                                std::initializer_list<std::string_view> stems) {
+  for (const std::string_view stem : stems) {
+    for (const auto& file : files) {
+      const std::string name = file.path().filename().string();
+      if (is_foreign(file.path())) continue;
+      const std::size_t at = name.find(stem);
+      if (at == std::string::npos) continue;
+      const std::string_view rest = std::string_view(name).substr(at + stem.size());
+      if ((rest.starts_with("-idx") || rest.starts_with(".idx")) &&
+          rest.find("ubyte") != std::string_view::npos) {
+        return file.path();
+      }
+    }
+  }
+  return {};
+}
+
+IdxFiles files_of(const IdxOptions& own, const SetOptions& common) {
+  struct Named {
+    const std::optional<std::string>& given;
+    std::string_view key;
+    std::filesystem::path* file;
+  };
+  IdxFiles files;
+  const std::array<Named, 4> named{{{own.train_images, "data.train_images", &files.train.images},
+                                    {own.train_labels, "data.train_labels", &files.train.labels},
+                                    {own.test_images, "data.test_images", &files.test.images},
+                                    {own.test_labels, "data.test_labels", &files.test.labels}}};
+  const auto is_given = [](const Named& file) { return file.given && !file.given->empty(); };
+  const auto given = std::ranges::count_if(named, is_given);
+  if (given == 0) {
+    require_path(common, "idx", "the folder of train-images-idx3-ubyte and its three companions");
+    return find_idx_files(common.place(),
+                          "; other names can be given as data.train_images, data.train_labels, "
+                          "data.test_images and data.test_labels");
+  }
+  require(given == 4, "data",
+          "{} of train_images, train_labels, test_images and test_labels are given, expected none or all",
+          given);
+  for (const Named& file : named) {
+    *file.file = common.place() / *file.given;
+    require(std::filesystem::exists(*file.file), file.key, "{}: there is no such file", file.file->string());
+  }
+  return files;
+}
+
+Splits open_idx(const IdxOptions& own, const SetOptions& common) {
+  const IdxFiles files = files_of(own, common);
+  const auto train = read_idx_dataset(files.train, {.name = "idx", .classes = own.classes}, own.layout);
+  train->set_statistics(statistics_of(*train));
+  const auto test = read_idx_dataset(files.test, train->info(), own.layout);
+  require(test->info().sample_shape == train->info().sample_shape, files.test.images.string(),
+          "has images of shape {}, the training split of {}", to_string(test->info().sample_shape),
+          to_string(train->info().sample_shape));
+  return {.train = train, .test = test, .validation = {}};
+}
+
 }  // namespace
 
 Tensor read_idx(ByteReader& reader) {
@@ -132,29 +190,6 @@ std::shared_ptr<InMemoryDataset> read_idx_dataset(const IdxPair& files, DatasetI
                                            std::move(info), files.labels.string());
 }
 
-namespace {
-
-// The file of `folder` whose name contains one of `stems` and "idx".
-std::filesystem::path find_file(const std::vector<std::filesystem::directory_entry>& files,
-                                std::initializer_list<std::string_view> stems) {
-  for (const std::string_view stem : stems) {
-    for (const auto& file : files) {
-      const std::string name = file.path().filename().string();
-      if (is_foreign(file.path())) continue;
-      const std::size_t at = name.find(stem);
-      if (at == std::string::npos) continue;
-      const std::string_view rest = std::string_view(name).substr(at + stem.size());
-      if ((rest.starts_with("-idx") || rest.starts_with(".idx")) &&
-          rest.find("ubyte") != std::string_view::npos) {
-        return file.path();
-      }
-    }
-  }
-  return {};
-}
-
-}  // namespace
-
 IdxFiles find_idx_files(const std::filesystem::path& folder, std::string_view advice) {
   constexpr auto kExpected = "{}, expected train-images-idx3-ubyte.gz and its three companions in it{}";
   const files::Kind kind = files::kind_of(folder);
@@ -174,50 +209,6 @@ IdxFiles find_idx_files(const std::filesystem::path& folder, std::string_view ad
   check(found.test.labels, "t10k-labels-idx1-ubyte");
   return found;
 }
-
-namespace {
-
-IdxFiles files_of(const IdxOptions& own, const SetOptions& common) {
-  struct Named {
-    const std::optional<std::string>& given;
-    std::string_view key;
-    std::filesystem::path* file;
-  };
-  IdxFiles files;
-  const std::array<Named, 4> named{{{own.train_images, "data.train_images", &files.train.images},
-                                    {own.train_labels, "data.train_labels", &files.train.labels},
-                                    {own.test_images, "data.test_images", &files.test.images},
-                                    {own.test_labels, "data.test_labels", &files.test.labels}}};
-  const auto is_given = [](const Named& file) { return file.given && !file.given->empty(); };
-  const auto given = std::ranges::count_if(named, is_given);
-  if (given == 0) {
-    require_path(common, "idx", "the folder of train-images-idx3-ubyte and its three companions");
-    return find_idx_files(common.place(),
-                          "; other names can be given as data.train_images, data.train_labels, "
-                          "data.test_images and data.test_labels");
-  }
-  require(given == 4, "data",
-          "{} of train_images, train_labels, test_images and test_labels are given, expected none or all",
-          given);
-  for (const Named& file : named) {
-    *file.file = common.place() / *file.given;
-    require(std::filesystem::exists(*file.file), file.key, "{}: there is no such file", file.file->string());
-  }
-  return files;
-}
-
-Splits open_idx(const IdxOptions& own, const SetOptions& common) {
-  const IdxFiles files = files_of(own, common);
-  const auto train = read_idx_dataset(files.train, {.name = "idx", .classes = own.classes}, own.layout);
-  train->set_statistics(statistics_of(*train));
-  const auto test = read_idx_dataset(files.test, train->info(), own.layout);
-  require(test->info().sample_shape == train->info().sample_shape, files.test.images.string(),
-          "has images of shape {}, the training split of {}", to_string(test->info().sample_shape),
-          to_string(train->info().sample_shape));
-  return {.train = train, .test = test, .validation = {}};
-}
-
-}  // namespace
 
 LabelledRegistry::Entry idx_entry() {
   options::Describe<IdxOptions> keys;

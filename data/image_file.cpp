@@ -25,23 +25,6 @@ void require_memory(const ImageSource& source, std::size_t bytes, const std::str
           what, std::ceil(static_cast<double>(bytes) / kMiB), static_cast<double>(source.memory) / kMiB);
 }
 
-}  // namespace
-
-Tensor make_image(const ImageSource& source, const Shape& extents, std::size_t besides) {
-  const Index height = extents[0], width = extents[1];
-  const std::size_t file_bytes = source.bytes.size();
-  require(height > 0 && width > 0, source.name, "has {}x{} pixels", height, width);
-  require(height <= kMaxPixels / width, source.name, "has {}x{} pixels, the limit is {} in all", height,
-          width, kMaxPixels);
-  require(height * width / kMaxPixelsPerByte <= static_cast<std::int64_t>(file_bytes), source.name,
-          "claims {}x{} pixels in {} bytes, which is not plausible", height, width, file_bytes);
-  require_memory(source, file_bytes + besides + static_cast<std::size_t>(extents.numel()),
-                 fmt::format("{}x{} pixels", height, width));
-  return Tensor::empty(extents, {.dtype = DType::u8, .kind = MemoryKind::data});
-}
-
-namespace {
-
 bool starts_with(std::span<const std::byte> bytes, std::string_view signature) {
   return bytes.size() >= signature.size() &&
          std::memcmp(bytes.data(), signature.data(), signature.size()) == 0;
@@ -56,40 +39,6 @@ std::vector<std::byte> bytes_of(const std::filesystem::path& path, const std::st
   if (!unreadable) require_memory({{}, name, memory}, size, fmt::format("{} bytes", size));
   return read_file(path, kMaxImageFileBytes);
 }
-
-}  // namespace
-
-Tensor decode_image(std::span<const std::byte> bytes, const std::string& name, int channels,
-                    const ImageReading& reading) {
-  ensure(channels == 1 || channels == 3 || channels == 4, name, "images of {} channels", channels);
-  const ImageSource source{bytes, name, reading.memory, reading.upright};
-  if (is_png(bytes)) return decode_png(source, channels);
-  require(starts_with(bytes, "\xff\xd8\xff"), name, "is neither a JPEG nor a PNG file");
-  require(channels != 4, name, "is a JPEG file without transparency, expected a PNG");
-  return decode_jpeg(source, channels);
-}
-
-Tensor read_image(const std::filesystem::path& path, int channels, const ImageReading& reading) {
-  const std::string name = path.string();
-  return decode_image(bytes_of(path, name, reading.memory), name, channels, reading);
-}
-
-Tensor read_indices(const std::filesystem::path& path, const ImageReading& reading) {
-  const std::string name = path.string();
-  const std::vector<std::byte> bytes = bytes_of(path, name, reading.memory);
-  require(is_png(bytes), name, "is no PNG file; masks are PNG files");
-  return decode_png_indices({bytes, name, reading.memory, reading.upright});
-}
-
-bool is_image_file(const std::filesystem::path& path) {
-  std::string extension = path.extension().string();
-  for (char& letter : extension) {
-    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
-  }
-  return extension == ".jpg" || extension == ".jpeg" || extension == ".png";
-}
-
-namespace {
 
 // Recursive search of a folder for image files.
 class ImageSearch {
@@ -131,6 +80,49 @@ class ImageSearch {
 };
 
 }  // namespace
+
+Tensor make_image(const ImageSource& source, const Shape& extents, std::size_t besides) {
+  const Index height = extents[0], width = extents[1];
+  const std::size_t file_bytes = source.bytes.size();
+  require(height > 0 && width > 0, source.name, "has {}x{} pixels", height, width);
+  require(height <= kMaxPixels / width, source.name, "has {}x{} pixels, the limit is {} in all", height,
+          width, kMaxPixels);
+  require(height * width / kMaxPixelsPerByte <= static_cast<std::int64_t>(file_bytes), source.name,
+          "claims {}x{} pixels in {} bytes, which is not plausible", height, width, file_bytes);
+  require_memory(source, file_bytes + besides + static_cast<std::size_t>(extents.numel()),
+                 fmt::format("{}x{} pixels", height, width));
+  return Tensor::empty(extents, {.dtype = DType::u8, .kind = MemoryKind::data});
+}
+
+Tensor decode_image(std::span<const std::byte> bytes, const std::string& name, int channels,
+                    const ImageReading& reading) {
+  ensure(channels == 1 || channels == 3 || channels == 4, name, "images of {} channels", channels);
+  const ImageSource source{bytes, name, reading.memory, reading.upright};
+  if (is_png(bytes)) return decode_png(source, channels);
+  require(starts_with(bytes, "\xff\xd8\xff"), name, "is neither a JPEG nor a PNG file");
+  require(channels != 4, name, "is a JPEG file without transparency, expected a PNG");
+  return decode_jpeg(source, channels);
+}
+
+Tensor read_image(const std::filesystem::path& path, int channels, const ImageReading& reading) {
+  const std::string name = path.string();
+  return decode_image(bytes_of(path, name, reading.memory), name, channels, reading);
+}
+
+Tensor read_indices(const std::filesystem::path& path, const ImageReading& reading) {
+  const std::string name = path.string();
+  const std::vector<std::byte> bytes = bytes_of(path, name, reading.memory);
+  require(is_png(bytes), name, "is no PNG file; masks are PNG files");
+  return decode_png_indices({bytes, name, reading.memory, reading.upright});
+}
+
+bool is_image_file(const std::filesystem::path& path) {
+  std::string extension = path.extension().string();
+  for (char& letter : extension) {
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  }
+  return extension == ".jpg" || extension == ".jpeg" || extension == ".png";
+}
 
 std::filesystem::path first_folder(const std::filesystem::path& root,
                                    std::initializer_list<const char*> names) {

@@ -5,7 +5,6 @@
 #include "core/error.h"
 #include "core/suggest.h"
 #include "data/decorators.h"
-#include "data/image_file.h"
 #include "data/limits.h"
 #include "files/input.h"
 #include "files/not_there.h"
@@ -34,42 +33,6 @@ std::vector<std::string> subfolders(const fs::path& root, PassedOver& passed_ove
   require(!names.empty(), root.string(), "has no subfolders, expected one per class");
   return names;
 }
-
-}  // namespace
-
-ImageFolder::ImageFolder(const fs::path& root, int channels, std::vector<std::string> class_names,
-                         bool check_files, const ImageReading& reading)
-    : channels_(channels), reading_(reading) {
-  const std::vector<std::string> found = subfolders(root, passed_over_);
-  if (class_names.empty()) class_names = found;
-  for (const std::string& name : found) {
-    const auto known = std::ranges::find(class_names, name);
-    require(known != class_names.end(), root.string(), "the class \"{}\" is not in the training split{}",
-            name, did_you_mean(name, class_names));
-    const std::vector<fs::path> files = image_files_below(root / name, check_files, &passed_over_);
-    require(!files.empty(), (root / name).string(), "has no .jpg, .jpeg or .png file");
-    files_.insert(files_.end(), files.begin(), files.end());
-    labels_.insert(labels_.end(), files.size(), known - class_names.begin());
-  }
-  require(size() <= kMaxSamples, root.string(), "{} samples, at most {} can be numbered", size(),
-          kMaxSamples);
-  info_.name = "image_folder";
-  info_.dtype = DType::u8;
-  info_.sample_shape = {0, 0, channels};
-  info_.as_stored = !reading.upright;
-  info_.classes = static_cast<Index>(class_names.size());
-  info_.class_names = std::move(class_names);
-  // The statistics of ImageNet, customary for photographs.
-  info_.statistics = channels == 3 ? ChannelStatistics{{0.485F, 0.456F, 0.406F}, {0.229F, 0.224F, 0.225F}}
-                                   : ChannelStatistics{{0.449F}, {0.226F}};
-}
-
-Sample ImageFolder::get(Index index) const {
-  const auto at = static_cast<std::size_t>(index);
-  return {read_image(files_[at], channels_, reading_), labels_[at]};
-}
-
-namespace {
 
 constexpr Index kDefaultImageSize = 224;
 
@@ -115,6 +78,38 @@ Splits open_image_folder(const ImageFolderOptions& own, const SetOptions& common
 }
 
 }  // namespace
+
+ImageFolder::ImageFolder(const fs::path& root, int channels, std::vector<std::string> class_names,
+                         bool check_files, const ImageReading& reading)
+    : channels_(channels), reading_(reading) {
+  const std::vector<std::string> found = subfolders(root, passed_over_);
+  if (class_names.empty()) class_names = found;
+  for (const std::string& name : found) {
+    const auto known = std::ranges::find(class_names, name);
+    require(known != class_names.end(), root.string(), "the class \"{}\" is not in the training split{}",
+            name, did_you_mean(name, class_names));
+    const std::vector<fs::path> files = image_files_below(root / name, check_files, &passed_over_);
+    require(!files.empty(), (root / name).string(), "has no .jpg, .jpeg or .png file");
+    files_.insert(files_.end(), files.begin(), files.end());
+    labels_.insert(labels_.end(), files.size(), known - class_names.begin());
+  }
+  require(size() <= kMaxSamples, root.string(), "{} samples, at most {} can be numbered", size(),
+          kMaxSamples);
+  info_.name = "image_folder";
+  info_.dtype = DType::u8;
+  info_.sample_shape = {0, 0, channels};
+  info_.as_stored = !reading.upright;
+  info_.classes = static_cast<Index>(class_names.size());
+  info_.class_names = std::move(class_names);
+  // The statistics of ImageNet, customary for photographs.
+  info_.statistics = channels == 3 ? ChannelStatistics{{0.485F, 0.456F, 0.406F}, {0.229F, 0.224F, 0.225F}}
+                                   : ChannelStatistics{{0.449F}, {0.226F}};
+}
+
+Sample ImageFolder::get(Index index) const {
+  const auto at = static_cast<std::size_t>(index);
+  return {read_image(files_[at], channels_, reading_), labels_[at]};
+}
 
 LabelledRegistry::Entry image_folder_entry() {
   options::Describe<ImageFolderOptions> keys;

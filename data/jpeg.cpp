@@ -7,7 +7,6 @@
 #include <jerror.h>
 // clang-format on
 
-#include <algorithm>
 #include <csetjmp>
 #include <cstring>
 #include <vector>

@@ -150,67 +150,6 @@ Index classes_of(const fs::path& train, const MaskFolderOptions& own, const SetO
   return classes;
 }
 
-}  // namespace
-
-MaskValues::MaskValues(const MaskFolderOptions& options, Index classes) {
-  classes_.fill(kNoClass);
-  for (Index c = 0; c < classes; ++c) {
-    const Index value = options.values.empty() ? c : options.values[static_cast<std::size_t>(c)];
-    std::int16_t& place = classes_[static_cast<std::size_t>(value)];
-    require(place == kNoClass, "data.values", "{} stands for two classes, {} and {}", value, place, c);
-    place = static_cast<std::int16_t>(c);
-  }
-  if (options.ignore_index > 255) return;
-  std::int16_t& ignored = classes_[static_cast<std::size_t>(options.ignore_index)];
-  // The default value only marks a value without a class as ignored.
-  require(ignored == kNoClass || options.ignore_index == kIgnored, "data.ignore_index",
-          "{} stands for class {}, too", options.ignore_index, ignored);
-  if (ignored == kNoClass) ignored = kIgnored;
-}
-
-MaskFolder::MaskFolder(const fs::path& folder, DatasetInfo info, const MaskValues& values,
-                       const ImageReading& reading)
-    : values_(values), reading_(reading) {
-  info_ = std::move(info);
-  info_.masks = true;
-  Pairs pairs = pairs_in(folder);
-  images_ = std::move(pairs.images);
-  masks_ = std::move(pairs.masks);
-  passed_over_ = std::move(pairs.passed_over);
-  require(size() <= kMaxSamples, folder.string(), "{} samples, at most {} can be numbered", size(),
-          kMaxSamples);
-}
-
-Sample MaskFolder::get(Index index) const {
-  const auto at = static_cast<std::size_t>(index);
-  const Shape& sample = info_.sample_shape;
-  Sample pair{.image = read_image(images_[at], static_cast<int>(sample[2]), reading_),
-              .label = 0,
-              .mask = read_indices(masks_[at], reading_)};
-  const Index height = pair.image.size(0), width = pair.image.size(1);
-  require(pair.mask.size(0) == height && pair.mask.size(1) == width, masks_[at].string(),
-          "has {}x{} pixels, its image {}x{}{}", pair.mask.size(1), pair.mask.size(0), width, height,
-          pair.mask.size(1) == height && pair.mask.size(0) == width && reading_.upright
-              ? "; one of them lies on its side: each is turned by its own EXIF orientation; set "
-                "data.exif_orientation false to keep both as stored"
-              : "");
-  require(sample[0] == 0 || (height == sample[0] && width == sample[1]), images_[at].string(),
-          "has {}x{} pixels, the first image {}x{}; set data.image_size to resize all images, or "
-          "data.any_size to resize them in data.augment",
-          width, height, sample[1], sample[0]);
-  std::uint8_t* value = pair.mask.data<std::uint8_t>();
-  for (Index i = 0; i < pair.mask.numel(); ++i) {
-    const std::int16_t stands_for = values_[value[i]];
-    require(stands_for != MaskValues::kNoClass, masks_[at].string(),
-            "holds {} in row {}, column {}, which is none of the {} classes", value[i], i / width, i % width,
-            info_.classes);
-    value[i] = static_cast<std::uint8_t>(stands_for);
-  }
-  return pair;
-}
-
-namespace {
-
 Tensor first_image(const fs::path& train, const MaskFolderOptions& own, const SetOptions& common) {
   const auto channels = static_cast<int>(own.channels);
   const std::vector<fs::path> images = pairs_in(train).images;
@@ -284,6 +223,63 @@ Splits open_masks(const MaskFolderOptions& own, const SetOptions& common) {
 }
 
 }  // namespace
+
+MaskValues::MaskValues(const MaskFolderOptions& options, Index classes) {
+  classes_.fill(kNoClass);
+  for (Index c = 0; c < classes; ++c) {
+    const Index value = options.values.empty() ? c : options.values[static_cast<std::size_t>(c)];
+    std::int16_t& place = classes_[static_cast<std::size_t>(value)];
+    require(place == kNoClass, "data.values", "{} stands for two classes, {} and {}", value, place, c);
+    place = static_cast<std::int16_t>(c);
+  }
+  if (options.ignore_index > 255) return;
+  std::int16_t& ignored = classes_[static_cast<std::size_t>(options.ignore_index)];
+  // The default value only marks a value without a class as ignored.
+  require(ignored == kNoClass || options.ignore_index == kIgnored, "data.ignore_index",
+          "{} stands for class {}, too", options.ignore_index, ignored);
+  if (ignored == kNoClass) ignored = kIgnored;
+}
+
+MaskFolder::MaskFolder(const fs::path& folder, DatasetInfo info, const MaskValues& values,
+                       const ImageReading& reading)
+    : values_(values), reading_(reading) {
+  info_ = std::move(info);
+  info_.masks = true;
+  Pairs pairs = pairs_in(folder);
+  images_ = std::move(pairs.images);
+  masks_ = std::move(pairs.masks);
+  passed_over_ = std::move(pairs.passed_over);
+  require(size() <= kMaxSamples, folder.string(), "{} samples, at most {} can be numbered", size(),
+          kMaxSamples);
+}
+
+Sample MaskFolder::get(Index index) const {
+  const auto at = static_cast<std::size_t>(index);
+  const Shape& sample = info_.sample_shape;
+  Sample pair{.image = read_image(images_[at], static_cast<int>(sample[2]), reading_),
+              .label = 0,
+              .mask = read_indices(masks_[at], reading_)};
+  const Index height = pair.image.size(0), width = pair.image.size(1);
+  require(pair.mask.size(0) == height && pair.mask.size(1) == width, masks_[at].string(),
+          "has {}x{} pixels, its image {}x{}{}", pair.mask.size(1), pair.mask.size(0), width, height,
+          pair.mask.size(1) == height && pair.mask.size(0) == width && reading_.upright
+              ? "; one of them lies on its side: each is turned by its own EXIF orientation; set "
+                "data.exif_orientation false to keep both as stored"
+              : "");
+  require(sample[0] == 0 || (height == sample[0] && width == sample[1]), images_[at].string(),
+          "has {}x{} pixels, the first image {}x{}; set data.image_size to resize all images, or "
+          "data.any_size to resize them in data.augment",
+          width, height, sample[1], sample[0]);
+  std::uint8_t* value = pair.mask.data<std::uint8_t>();
+  for (Index i = 0; i < pair.mask.numel(); ++i) {
+    const std::int16_t stands_for = values_[value[i]];
+    require(stands_for != MaskValues::kNoClass, masks_[at].string(),
+            "holds {} in row {}, column {}, which is none of the {} classes", value[i], i / width, i % width,
+            info_.classes);
+    value[i] = static_cast<std::uint8_t>(stands_for);
+  }
+  return pair;
+}
 
 LabelledRegistry::Entry masks_entry() {
   using Options = MaskFolderOptions;

@@ -4,7 +4,6 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <optional>
 
 #include "core/error.h"
 #include "data/decorators.h"
@@ -235,6 +234,21 @@ Tensor from_column_major(const Tensor& elements, const Shape& shape) {
   return result;
 }
 
+Splits open_npy(const NpyOptions& own, const SetOptions& common) {
+  require_path(common, "npy", "a .npz file, or a folder of .npy files");
+  const ArraySplits arrays =
+      read_array_splits(common.place(), {.name = "npy", .classes = own.classes}, own.layout);
+  Splits splits{.train = arrays.train, .test = arrays.test, .validation = arrays.validation};
+  if (!splits.test) {
+    const auto train = std::dynamic_pointer_cast<const InMemoryDataset>(arrays.train);
+    const SplitPair pair =
+        split_by_class(train, train->labels().to_vector<std::int64_t>(), own.test_fraction, common.seed());
+    splits.train = pair.first;
+    splits.test = pair.second;
+  }
+  return splits;
+}
+
 }  // namespace
 
 Tensor read_npy(ByteReader& reader) {
@@ -285,25 +299,6 @@ std::shared_ptr<InMemoryDataset> dataset_of_arrays(const Tensor& images, const T
   const Tensor samples = images.dtype() == DType::i64 ? images : channels_last(images, layout, source);
   return std::make_shared<InMemoryDataset>(samples, wide, std::move(info), source);
 }
-
-namespace {
-
-Splits open_npy(const NpyOptions& own, const SetOptions& common) {
-  require_path(common, "npy", "a .npz file, or a folder of .npy files");
-  const ArraySplits arrays =
-      read_array_splits(common.place(), {.name = "npy", .classes = own.classes}, own.layout);
-  Splits splits{.train = arrays.train, .test = arrays.test, .validation = arrays.validation};
-  if (!splits.test) {
-    const auto train = std::dynamic_pointer_cast<const InMemoryDataset>(arrays.train);
-    const SplitPair pair =
-        split_by_class(train, train->labels().to_vector<std::int64_t>(), own.test_fraction, common.seed());
-    splits.train = pair.first;
-    splits.test = pair.second;
-  }
-  return splits;
-}
-
-}  // namespace
 
 LabelledRegistry::Entry npy_entry() {
   options::Describe<NpyOptions> keys;

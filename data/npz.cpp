@@ -56,41 +56,6 @@ bool is_empty_zip(const files::InputFile& file) {
   return std::string_view(first.data(), first.size()) == kEnd;
 }
 
-}  // namespace
-
-std::vector<NamedArray> read_npz(const std::filesystem::path& path,
-                                 const std::function<bool(const std::string&)>& wanted) {
-  const std::string file = path.string();
-  const files::InputFile input(path);
-  require(input.size() > 0, file, "is empty, expected a .npz (zip) file");
-  require(!is_empty_zip(input), file, "is a .npz (zip) file without members");
-  const ArchivePtr handle(archive_read_new());
-  ensure(handle != nullptr, "npz", "libarchive returned no reader");
-  archive_read_support_format_zip_seekable(handle.get());  // requires the directory at the end
-  require(archive_read_open_fd(handle.get(), input.descriptor(), 1U << 17) == ARCHIVE_OK, file,
-          "is not a .npz (zip) file: {}", message_of(handle.get()));
-  std::size_t budget = most_unpacked(input.size());  // size of all members after unpacking
-  std::vector<NamedArray> arrays;
-  for (;;) {
-    archive_entry* entry = nullptr;
-    const int status = archive_read_next_header(handle.get(), &entry);
-    if (status == ARCHIVE_EOF) break;
-    require(status == ARCHIVE_OK || status == ARCHIVE_WARN, file, "is not a whole .npz (zip) file: {}",
-            message_of(handle.get()));
-    const char* member = archive_entry_pathname(entry);
-    std::string name = member ? member : "";
-    if (!name.ends_with(".npy")) continue;
-    name.resize(name.size() - 4);
-    if (!wanted(name)) continue;
-    MemberReader reader(handle.get(), file + ":" + name + ".npy", budget);
-    arrays.push_back({name, read_npy(reader)});
-    budget -= std::min(budget, reader.position());
-  }
-  return arrays;
-}
-
-namespace {
-
 constexpr int kSplits = 3;  // train, validation, test
 
 struct Role {
@@ -130,6 +95,37 @@ std::vector<NamedArray> read_arrays(const std::filesystem::path& path) {
 }
 
 }  // namespace
+
+std::vector<NamedArray> read_npz(const std::filesystem::path& path,
+                                 const std::function<bool(const std::string&)>& wanted) {
+  const std::string file = path.string();
+  const files::InputFile input(path);
+  require(input.size() > 0, file, "is empty, expected a .npz (zip) file");
+  require(!is_empty_zip(input), file, "is a .npz (zip) file without members");
+  const ArchivePtr handle(archive_read_new());
+  ensure(handle != nullptr, "npz", "libarchive returned no reader");
+  archive_read_support_format_zip_seekable(handle.get());  // requires the directory at the end
+  require(archive_read_open_fd(handle.get(), input.descriptor(), 1U << 17) == ARCHIVE_OK, file,
+          "is not a .npz (zip) file: {}", message_of(handle.get()));
+  std::size_t budget = most_unpacked(input.size());  // size of all members after unpacking
+  std::vector<NamedArray> arrays;
+  for (;;) {
+    archive_entry* entry = nullptr;
+    const int status = archive_read_next_header(handle.get(), &entry);
+    if (status == ARCHIVE_EOF) break;
+    require(status == ARCHIVE_OK || status == ARCHIVE_WARN, file, "is not a whole .npz (zip) file: {}",
+            message_of(handle.get()));
+    const char* member = archive_entry_pathname(entry);
+    std::string name = member ? member : "";
+    if (!name.ends_with(".npy")) continue;
+    name.resize(name.size() - 4);
+    if (!wanted(name)) continue;
+    MemberReader reader(handle.get(), file + ":" + name + ".npy", budget);
+    arrays.push_back({name, read_npy(reader)});
+    budget -= std::min(budget, reader.position());
+  }
+  return arrays;
+}
 
 ArraySplits read_array_splits(const std::filesystem::path& path, const DatasetInfo& info, Layout layout) {
   const std::string source = path.string();

@@ -9,7 +9,6 @@
 
 #include "core/error.h"
 #include "data/image_file.h"
-#include "data/limits.h"
 #include "data/orientation.h"
 
 namespace tandem::datasets {

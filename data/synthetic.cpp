@@ -72,6 +72,27 @@ void draw_sample(const SyntheticOptions& options, const std::vector<float>& patt
   }
 }
 
+Index or_default(Index value, Index standard) { return value > 0 ? value : standard; }
+
+Splits open_synthetic(const SyntheticSetOptions& own, const SetOptions& common) {
+  const DatasetInfo info = own.info();
+  const Shape& shape = info.sample_shape;
+  SyntheticOptions synthetic{.count = or_default(common.train_size, 5000) + common.validation_size,
+                             .classes = info.classes,
+                             .height = shape[0],
+                             .width = shape[1],
+                             .channels = shape[2],
+                             .noise = own.noise,
+                             .seed = common.seed()};
+  const auto train = make_synthetic(synthetic);
+  train->set_statistics(statistics_of(*train, 1000));
+  synthetic.count = or_default(common.test_size, 1000);
+  synthetic.split = 1;
+  const auto test = make_synthetic(synthetic);
+  test->set_statistics(train->info().statistics);
+  return {.train = train, .test = test, .validation = {}};
+}
+
 }  // namespace
 
 std::shared_ptr<InMemoryDataset> make_synthetic(const SyntheticOptions& options) {
@@ -100,31 +121,6 @@ std::shared_ptr<InMemoryDataset> make_synthetic(const SyntheticOptions& options)
   DatasetInfo info{.name = "synthetic", .classes = options.classes};
   return std::make_shared<InMemoryDataset>(images, labels, std::move(info), "synthetic");
 }
-
-namespace {
-
-Index or_default(Index value, Index standard) { return value > 0 ? value : standard; }
-
-Splits open_synthetic(const SyntheticSetOptions& own, const SetOptions& common) {
-  const DatasetInfo info = own.info();
-  const Shape& shape = info.sample_shape;
-  SyntheticOptions synthetic{.count = or_default(common.train_size, 5000) + common.validation_size,
-                             .classes = info.classes,
-                             .height = shape[0],
-                             .width = shape[1],
-                             .channels = shape[2],
-                             .noise = own.noise,
-                             .seed = common.seed()};
-  const auto train = make_synthetic(synthetic);
-  train->set_statistics(statistics_of(*train, 1000));
-  synthetic.count = or_default(common.test_size, 1000);
-  synthetic.split = 1;
-  const auto test = make_synthetic(synthetic);
-  test->set_statistics(train->info().statistics);
-  return {.train = train, .test = test, .validation = {}};
-}
-
-}  // namespace
 
 DatasetInfo SyntheticSetOptions::info() const {
   const Index side = or_default(image_size, 32);

@@ -123,6 +123,63 @@ int write_rank(DType dtype) {
   return static_cast<int>(std::ranges::find(order, dtype) - std::begin(order));
 }
 
+// Header bytes of a file, and its tensors in the order of their bytes.
+struct Layout {
+  std::string head;
+  std::vector<NamedTensor> tensors;
+  std::uint64_t data_bytes = 0;
+};
+
+std::vector<NamedTensor> sorted_by_place(const std::string& path, const std::vector<NamedTensor>& tensors) {
+  std::set<std::string_view> names;
+  for (const auto& [name, tensor] : tensors) {
+    require(!name.empty() && name.size() <= kMaxName && name != "__metadata__", path,
+            "\"{}\" is no name for a tensor: 1 to {} bytes, not __metadata__", shortened(name, 200),
+            kMaxName);
+    require(names.insert(name).second, path, "two tensors are called \"{}\"", name);
+    require(tensor.defined(), path, "tensor \"{}\" is absent", name);
+  }
+  std::vector<NamedTensor> sorted = tensors;
+  std::ranges::sort(sorted, [](const NamedTensor& first, const NamedTensor& second) {
+    return std::pair(write_rank(first.second.dtype()), std::string_view(first.first)) <
+           std::pair(write_rank(second.second.dtype()), std::string_view(second.first));
+  });
+  return sorted;
+}
+
+Layout lay_out(const std::string& path, const std::vector<NamedTensor>& tensors, const Metadata& metadata) {
+  Layout layout{.head = {}, .tensors = sorted_by_place(path, tensors)};
+  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  for (const auto& [name, tensor] : layout.tensors) {
+    const std::span<const Index> extents = tensor.shape().extents();
+    const std::uint64_t end = layout.data_bytes + tensor.bytes();
+    header[name] = {{"dtype", file_dtype(tensor.dtype())},
+                    {"shape", std::vector<Index>(extents.begin(), extents.end())},
+                    {"data_offsets", {layout.data_bytes, end}}};
+    layout.data_bytes = end;
+  }
+  std::string text;
+  try {
+    text = header.dump();
+  } catch (const json::exception& error) {
+    throw UserError(path, fmt::format("a name or the metadata is not UTF-8: {}", files::json_reason(error)));
+  }
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  require(text.size() <= kMaxHeader, path, "the header would have {} bytes, at most {} are allowed",
+          text.size(), kMaxHeader);
+  const std::uint64_t length = text.size();
+  layout.head.assign(reinterpret_cast<const char*>(&length), sizeof length);
+  layout.head += text;
+  return layout;
+}
+
+Tensor on_host(const Tensor& tensor) {
+  const Tensor host = tensor.to(Device{}).detach();
+  if (tensor.device() != Device{}) backend_for(tensor.device()).synchronize();
+  return host;
+}
+
 }  // namespace
 
 const char* file_dtype(DType dtype) {
@@ -194,67 +251,6 @@ Tensor File::read(std::string_view name) const {
   for (const Entry& each : entries_) names.push_back(each.name);
   throw UserError(path_, fmt::format("contains no tensor \"{}\"{}", name, did_you_mean(name, names)));
 }
-
-namespace {
-
-// Header bytes of a file, and its tensors in the order of their bytes.
-struct Layout {
-  std::string head;
-  std::vector<NamedTensor> tensors;
-  std::uint64_t data_bytes = 0;
-};
-
-std::vector<NamedTensor> sorted_by_place(const std::string& path, const std::vector<NamedTensor>& tensors) {
-  std::set<std::string_view> names;
-  for (const auto& [name, tensor] : tensors) {
-    require(!name.empty() && name.size() <= kMaxName && name != "__metadata__", path,
-            "\"{}\" is no name for a tensor: 1 to {} bytes, not __metadata__", shortened(name, 200),
-            kMaxName);
-    require(names.insert(name).second, path, "two tensors are called \"{}\"", name);
-    require(tensor.defined(), path, "tensor \"{}\" is absent", name);
-  }
-  std::vector<NamedTensor> sorted = tensors;
-  std::ranges::sort(sorted, [](const NamedTensor& first, const NamedTensor& second) {
-    return std::pair(write_rank(first.second.dtype()), std::string_view(first.first)) <
-           std::pair(write_rank(second.second.dtype()), std::string_view(second.first));
-  });
-  return sorted;
-}
-
-Layout lay_out(const std::string& path, const std::vector<NamedTensor>& tensors, const Metadata& metadata) {
-  Layout layout{.head = {}, .tensors = sorted_by_place(path, tensors)};
-  nlohmann::ordered_json header = nlohmann::ordered_json::object();
-  if (!metadata.empty()) header["__metadata__"] = metadata;
-  for (const auto& [name, tensor] : layout.tensors) {
-    const std::span<const Index> extents = tensor.shape().extents();
-    const std::uint64_t end = layout.data_bytes + tensor.bytes();
-    header[name] = {{"dtype", file_dtype(tensor.dtype())},
-                    {"shape", std::vector<Index>(extents.begin(), extents.end())},
-                    {"data_offsets", {layout.data_bytes, end}}};
-    layout.data_bytes = end;
-  }
-  std::string text;
-  try {
-    text = header.dump();
-  } catch (const json::exception& error) {
-    throw UserError(path, fmt::format("a name or the metadata is not UTF-8: {}", files::json_reason(error)));
-  }
-  text.resize((text.size() + 7) / 8 * 8, ' ');
-  require(text.size() <= kMaxHeader, path, "the header would have {} bytes, at most {} are allowed",
-          text.size(), kMaxHeader);
-  const std::uint64_t length = text.size();
-  layout.head.assign(reinterpret_cast<const char*>(&length), sizeof length);
-  layout.head += text;
-  return layout;
-}
-
-Tensor on_host(const Tensor& tensor) {
-  const Tensor host = tensor.to(Device{}).detach();
-  if (tensor.device() != Device{}) backend_for(tensor.device()).synchronize();
-  return host;
-}
-
-}  // namespace
 
 void write(const std::string& path, const std::vector<NamedTensor>& tensors, const Metadata& metadata) {
   Layout layout = lay_out(path, tensors, metadata);

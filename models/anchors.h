@@ -2,8 +2,6 @@
 // several maps, which a detector shifts and scales to objects.
 #pragma once
 
-#include <array>
-#include <optional>
 #include <string_view>
 #include <vector>
 

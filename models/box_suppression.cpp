@@ -13,6 +13,26 @@ const float kMostCode = std::log(1000.0f / 16.0f);
 
 float within(float value) { return std::clamp(value, 0.0f, 1.0f); }
 
+std::vector<FoundBox> boxes_of_class(Index label, const std::vector<Candidate>& candidates,
+                                     std::span<const float> codes, std::span<const float> anchors,
+                                     const SuppressionOptions& options) {
+  const std::span<const float, 2> variances(options.variances.data(), 2);
+  std::vector<UnitBox> boxes;
+  boxes.reserve(candidates.size());
+  for (const Candidate& one : candidates) {
+    const auto at = static_cast<std::size_t>(4 * one.anchor);
+    const UnitBox box = decode_box(codes.subspan(at).first<4>(), anchors.subspan(at).first<4>(), variances);
+    boxes.push_back(options.clip ? UnitBox{within(box.x1), within(box.y1), within(box.x2), within(box.y2)}
+                                 : box);
+  }
+  std::vector<FoundBox> found;
+  for (const Index kept : suppress(boxes, options.overlap)) {
+    const Candidate& one = candidates[static_cast<std::size_t>(kept)];
+    found.push_back({boxes[static_cast<std::size_t>(kept)], label, one.score, one.anchor});
+  }
+  return found;
+}
+
 }  // namespace
 
 float overlap_of(const UnitBox& a, const UnitBox& b) {
@@ -43,30 +63,6 @@ std::vector<Index> suppress(std::span<const UnitBox> candidates, double overlap)
   }
   return kept;
 }
-
-namespace {
-
-std::vector<FoundBox> boxes_of_class(Index label, const std::vector<Candidate>& candidates,
-                                     std::span<const float> codes, std::span<const float> anchors,
-                                     const SuppressionOptions& options) {
-  const std::span<const float, 2> variances(options.variances.data(), 2);
-  std::vector<UnitBox> boxes;
-  boxes.reserve(candidates.size());
-  for (const Candidate& one : candidates) {
-    const auto at = static_cast<std::size_t>(4 * one.anchor);
-    const UnitBox box = decode_box(codes.subspan(at).first<4>(), anchors.subspan(at).first<4>(), variances);
-    boxes.push_back(options.clip ? UnitBox{within(box.x1), within(box.y1), within(box.x2), within(box.y2)}
-                                 : box);
-  }
-  std::vector<FoundBox> found;
-  for (const Index kept : suppress(boxes, options.overlap)) {
-    const Candidate& one = candidates[static_cast<std::size_t>(kept)];
-    found.push_back({boxes[static_cast<std::size_t>(kept)], label, one.score, one.anchor});
-  }
-  return found;
-}
-
-}  // namespace
 
 std::vector<FoundBox> find_boxes(std::span<const float> scores, std::span<const float> codes,
                                  std::span<const float> anchors, const SuppressionOptions& options) {

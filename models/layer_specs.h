@@ -1,7 +1,6 @@
 // Layers of a model as listed in JSON, with their inputs resolved and checked before any is made.
 #pragma once
 
-#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>

@@ -7,8 +7,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "core/options/check.h"
 #include "core/options/registry.h"

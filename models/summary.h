@@ -1,7 +1,6 @@
 // Structure and cost of a model, for `tandem summary`.
 #pragma once
 
-#include <span>
 #include <string>
 #include <vector>
 

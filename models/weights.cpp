@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstring>
 #include <map>
-#include <optional>
 #include <set>
 
 #include "autograd/modes.h"

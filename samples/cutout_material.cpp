@@ -8,7 +8,6 @@
 #include "core/error.h"
 #include "data/decorators.h"
 #include "data/image_file.h"
-#include "data/limits.h"
 #include "data/transforms/render.h"
 #include "files/input.h"
 #include "files/not_there.h"

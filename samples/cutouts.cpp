@@ -35,6 +35,18 @@ void paste(const Tensor& cutout, std::uint8_t label, std::array<double, 2> scale
   draw_cutout(cutout, to, mirrored, scene.image, scene.mask, label);
 }
 
+Splits open_cutouts(const CutoutOptions& own, const SetOptions& common) {
+  CutoutHalves halves = read_cutouts(own.from, common, own.image_size, false);
+  const Index training = common.train_size > 0 ? common.train_size : kTrainingCutouts;
+  const Index testing = common.test_size > 0 ? common.test_size : kTestCutouts;
+  const auto train = std::make_shared<CutoutScenes>(std::move(halves.train), own,
+                                                    training + common.validation_size, common.seed(), 0);
+  train->set_statistics(statistics_of(*train, kMeasuredCutouts));
+  const auto test = std::make_shared<CutoutScenes>(std::move(halves.test), own, testing, common.seed(), 1);
+  test->set_statistics(train->info().statistics);
+  return {.train = train, .test = test, .validation = {}};
+}
+
 }  // namespace
 
 CutoutScenes::CutoutScenes(CutoutMaterial material, const CutoutOptions& options, Index count,
@@ -70,22 +82,6 @@ Sample CutoutScenes::get(Index index) const {
   }
   return scene;
 }
-
-namespace {
-
-Splits open_cutouts(const CutoutOptions& own, const SetOptions& common) {
-  CutoutHalves halves = read_cutouts(own.from, common, own.image_size, false);
-  const Index training = common.train_size > 0 ? common.train_size : kTrainingCutouts;
-  const Index testing = common.test_size > 0 ? common.test_size : kTestCutouts;
-  const auto train = std::make_shared<CutoutScenes>(std::move(halves.train), own,
-                                                    training + common.validation_size, common.seed(), 0);
-  train->set_statistics(statistics_of(*train, kMeasuredCutouts));
-  const auto test = std::make_shared<CutoutScenes>(std::move(halves.test), own, testing, common.seed(), 1);
-  test->set_statistics(train->info().statistics);
-  return {.train = train, .test = test, .validation = {}};
-}
-
-}  // namespace
 
 LabelledRegistry::Entry cutouts_entry() {
   return LabelledRegistry::entry<CutoutOptions>(

@@ -36,6 +36,19 @@ Rect shown_part(const Tensor& picture) {
   return bottom > top ? Rect{top, left, bottom - top, right - left} : Rect{};
 }
 
+Splits items_of(const ItemScenesOptions& own, const SetOptions& common) {
+  if (own.items == "digits") return open_digits({}, common);
+  const FashionMnist sets = read_fashion_mnist(common.place());
+  return {.train = sets.train, .test = sets.test, .validation = {}};
+}
+
+BoxSplits open_item_scenes(const ItemScenesOptions& own, const SetOptions& common) {
+  const Splits items = items_of(own, common);
+  return splits_of_scenes("scenes", items.train->info().class_names,
+                          std::make_shared<ItemScenes>(items.train, own, common.seed(), 0),
+                          std::make_shared<ItemScenes>(items.test, own, common.seed(), 1), common);
+}
+
 }  // namespace
 
 struct ItemScenes::Paste {
@@ -120,23 +133,6 @@ Tensor ItemScenes::image(std::int64_t id) const {
   });
   return scene;
 }
-
-namespace {
-
-Splits items_of(const ItemScenesOptions& own, const SetOptions& common) {
-  if (own.items == "digits") return open_digits({}, common);
-  const FashionMnist sets = read_fashion_mnist(common.place());
-  return {.train = sets.train, .test = sets.test, .validation = {}};
-}
-
-BoxSplits open_item_scenes(const ItemScenesOptions& own, const SetOptions& common) {
-  const Splits items = items_of(own, common);
-  return splits_of_scenes("scenes", items.train->info().class_names,
-                          std::make_shared<ItemScenes>(items.train, own, common.seed(), 0),
-                          std::make_shared<ItemScenes>(items.test, own, common.seed(), 1), common);
-}
-
-}  // namespace
 
 BoxSetRegistry::Entry item_scenes_entry() {
   return BoxSetRegistry::entry<ItemScenesOptions>(

@@ -4,10 +4,8 @@
 // test. The corpus is therefore split by source, with a hash of its name.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "data/text/corpus.h"

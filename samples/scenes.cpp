@@ -1,7 +1,6 @@
 #include "samples/scenes.h"
 
 #include <algorithm>
-#include <array>
 
 #include "core/error.h"
 #include "core/random.h"
@@ -25,6 +24,26 @@ void fill_with_noise(const RandomKey& key, std::uint32_t range, std::span<std::u
     for (std::size_t j = i; j < std::min(i + 16, pixels.size()); ++j)
       pixels[j] = static_cast<std::uint8_t>((words[(j - i) / 4] >> (8 * (j % 4)) & 0xff) * range >> 8);
   }
+}
+
+Splits items_of(const ScenesOptions& own, const SetOptions& common) {
+  if (own.items == "fashion_mnist") {
+    const FashionMnist sets = read_fashion_mnist(common.place());
+    return {.train = sets.train, .test = sets.test, .validation = {}};
+  }
+  return open_digits({}, common);
+}
+
+Splits open_scenes(const ScenesOptions& own, const SetOptions& common) {
+  const Splits items = items_of(own, common);
+  const Index training = common.train_size > 0 ? common.train_size : kMaskedTrainingScenes;
+  const Index testing = common.test_size > 0 ? common.test_size : kMaskedTestScenes;
+  const auto train =
+      std::make_shared<Scenes>(items.train, own, training + common.validation_size, common.seed(), 0);
+  train->set_statistics(statistics_of(*train, kMeasuredScenes));
+  const auto test = std::make_shared<Scenes>(items.test, own, testing, common.seed(), 1);
+  test->set_statistics(train->info().statistics);
+  return {.train = train, .test = test, .validation = {}};
 }
 
 }  // namespace
@@ -86,30 +105,6 @@ Sample Scenes::get(Index index) const {
   }
   return scene;
 }
-
-namespace {
-
-Splits items_of(const ScenesOptions& own, const SetOptions& common) {
-  if (own.items == "fashion_mnist") {
-    const FashionMnist sets = read_fashion_mnist(common.place());
-    return {.train = sets.train, .test = sets.test, .validation = {}};
-  }
-  return open_digits({}, common);
-}
-
-Splits open_scenes(const ScenesOptions& own, const SetOptions& common) {
-  const Splits items = items_of(own, common);
-  const Index training = common.train_size > 0 ? common.train_size : kMaskedTrainingScenes;
-  const Index testing = common.test_size > 0 ? common.test_size : kMaskedTestScenes;
-  const auto train =
-      std::make_shared<Scenes>(items.train, own, training + common.validation_size, common.seed(), 0);
-  train->set_statistics(statistics_of(*train, kMeasuredScenes));
-  const auto test = std::make_shared<Scenes>(items.test, own, testing, common.seed(), 1);
-  test->set_statistics(train->info().statistics);
-  return {.train = train, .test = test, .validation = {}};
-}
-
-}  // namespace
 
 LabelledRegistry::Entry scenes_entry() {
   return LabelledRegistry::entry<ScenesOptions>(

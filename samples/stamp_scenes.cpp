@@ -11,6 +11,14 @@ namespace {
 
 constexpr std::uint32_t kStampStream = 6;  // of the seed's synthetic data; item_scenes.cpp uses 4 and 5
 
+BoxSplits open_stamp_scenes(const StampScenesOptions& own, const SetOptions& common) {
+  CutoutHalves halves = read_cutouts(own.from, common, own.scene_size, true);
+  return splits_of_scenes("stamps", own.from.categories,
+                          std::make_shared<StampScenes>(std::move(halves.train), own, common.seed(), 0),
+                          std::make_shared<StampScenes>(std::move(halves.test), own, common.seed(), 1),
+                          common);
+}
+
 }  // namespace
 
 struct StampScenes::Stamp {
@@ -65,18 +73,6 @@ Tensor StampScenes::image(std::int64_t id) const {
   for (const Stamp& stamp : stamps(id)) draw_cutout(*stamp.cutout, stamp.to, stamp.mirrored, scene);
   return scene;
 }
-
-namespace {
-
-BoxSplits open_stamp_scenes(const StampScenesOptions& own, const SetOptions& common) {
-  CutoutHalves halves = read_cutouts(own.from, common, own.scene_size, true);
-  return splits_of_scenes("stamps", own.from.categories,
-                          std::make_shared<StampScenes>(std::move(halves.train), own, common.seed(), 0),
-                          std::make_shared<StampScenes>(std::move(halves.test), own, common.seed(), 1),
-                          common);
-}
-
-}  // namespace
 
 BoxSetRegistry::Entry stamp_scenes_entry() {
   using Options = StampScenesOptions;

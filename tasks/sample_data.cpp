@@ -43,6 +43,48 @@ datasets::Splits without_samples(datasets::DatasetInfo info, Index image_size,
           .notes = std::move(notes)};
 }
 
+std::vector<std::string> values_as_text(const std::vector<Index>& values) {
+  std::vector<std::string> texts;
+  for (const Index value : values) texts.push_back(std::to_string(value));
+  return texts;
+}
+
+// Returns empty lists if nothing identifies classes: names on only one side may belong to other values on the
+// other side.
+ClassLists class_lists(const datasets::DatasetInfo& theirs, const datasets::DatasetInfo& ours) {
+  const bool named = !theirs.class_names.empty(), named_here = !ours.class_names.empty();
+  if (named && named_here) return {theirs.class_names, ours.class_names};
+  if (theirs.class_values.empty() || ours.class_values.empty()) return {};
+  if ((named || named_here) && !std::ranges::is_permutation(theirs.class_values, ours.class_values))
+    return {};
+  return {values_as_text(theirs.class_values), values_as_text(ours.class_values), true};
+}
+
+// The reasons, in the order of the samples.
+std::vector<std::string> unreadable(const datasets::Dataset& set) {
+  std::map<Index, std::string> reasons;
+  std::mutex mutex;
+  std::atomic<Index> next = 0;
+  const auto read = [&] {
+    for (Index at = next++; at < set.size(); at = next++) {
+      try {
+        set.get(at);
+      } catch (const UserError& error) {
+        const std::lock_guard lock(mutex);
+        reasons.emplace(at, error.what());
+      }
+    }
+  };
+  std::vector<std::future<void>> readers;
+  for (int thread = 1; thread < cpu::threads(); ++thread)
+    readers.push_back(std::async(std::launch::async, read));
+  read();
+  for (std::future<void>& reader : readers) reader.get();
+  std::vector<std::string> in_order;
+  for (auto& [at, reason] : reasons) in_order.push_back(std::move(reason));
+  return in_order;
+}
+
 }  // namespace
 
 SampleData::SampleData(datasets::Splits splits)
@@ -114,27 +156,6 @@ std::shared_ptr<const SampleData> SampleData::recall(const Json& json) {
   return std::make_shared<SampleData>(std::move(info), image_size);
 }
 
-namespace {
-
-std::vector<std::string> values_as_text(const std::vector<Index>& values) {
-  std::vector<std::string> texts;
-  for (const Index value : values) texts.push_back(std::to_string(value));
-  return texts;
-}
-
-// Returns empty lists if nothing identifies classes: names on only one side may belong to other values on the
-// other side.
-ClassLists class_lists(const datasets::DatasetInfo& theirs, const datasets::DatasetInfo& ours) {
-  const bool named = !theirs.class_names.empty(), named_here = !ours.class_names.empty();
-  if (named && named_here) return {theirs.class_names, ours.class_names};
-  if (theirs.class_values.empty() || ours.class_values.empty()) return {};
-  if ((named || named_here) && !std::ranges::is_permutation(theirs.class_values, ours.class_values))
-    return {};
-  return {values_as_text(theirs.class_values), values_as_text(ours.class_values), true};
-}
-
-}  // namespace
-
 void SampleData::require_like(const Json& saved, const std::string& weights) const {
   const auto then = recall(saved);
   require(then->info().classes == info().classes, "", "{}: were trained on data of {} classes, {} has {}",
@@ -154,35 +175,6 @@ std::optional<ReorderedData> SampleData::in_order_of(const Json& saved) const {
     if (*split) *split = std::make_shared<datasets::Relabelled>(*split, *order);
   return ReorderedData{data, note_of_order(classes)};
 }
-
-namespace {
-
-// The reasons, in the order of the samples.
-std::vector<std::string> unreadable(const datasets::Dataset& set) {
-  std::map<Index, std::string> reasons;
-  std::mutex mutex;
-  std::atomic<Index> next = 0;
-  const auto read = [&] {
-    for (Index at = next++; at < set.size(); at = next++) {
-      try {
-        set.get(at);
-      } catch (const UserError& error) {
-        const std::lock_guard lock(mutex);
-        reasons.emplace(at, error.what());
-      }
-    }
-  };
-  std::vector<std::future<void>> readers;
-  for (int thread = 1; thread < cpu::threads(); ++thread)
-    readers.push_back(std::async(std::launch::async, read));
-  read();
-  for (std::future<void>& reader : readers) reader.get();
-  std::vector<std::string> in_order;
-  for (auto& [at, reason] : reasons) in_order.push_back(std::move(reason));
-  return in_order;
-}
-
-}  // namespace
 
 void SampleData::read_all(const std::function<void(const std::string&)>& bad) const {
   for (const datasets::DatasetPtr& split : {splits_.train, splits_.validation, splits_.test})

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "core/options/schema.h"
-#include "tasks/metrics.h"
 
 namespace tandem::tasks {
 

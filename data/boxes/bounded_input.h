@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <streambuf>
-#include <string>
 #include <vector>
 
 #include "files/input.h"

@@ -1,6 +1,5 @@
 #include "data/boxes/box_corpus.h"
 
-#include <array>
 #include <cctype>
 
 namespace tandem::datasets {

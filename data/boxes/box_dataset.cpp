@@ -4,7 +4,6 @@
 
 #include "core/error.h"
 #include "data/boxes/image_maker.h"
-#include "data/image_file.h"
 #include "data/limits.h"
 #include "data/transforms/transform.h"
 

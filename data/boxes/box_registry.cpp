@@ -13,7 +13,6 @@
 #include "data/boxes/label_check.h"
 #include "data/boxes/voc.h"
 #include "data/decorators.h"
-#include "data/limits.h"
 #include "data/named_path.h"
 
 namespace tandem::datasets {

@@ -110,15 +110,31 @@ class CocoObjects {
   BoxAdmission admission_;
 };
 
-}  // namespace
-
-namespace {
-
 // Adds labels without a class up to `id`.
 void leave_gap(BoxClasses& classes, std::int64_t id, const std::string& where) {
   require(id > 0 && id <= kHighestLabel, where,
           "has a category of id {}, expected 1 to {} for ids as labels (data.labels)", id, kHighestLabel);
   while (classes.count() + 1 < id) classes.add("", classes.count() + 1);
+}
+
+BoxSplits open_coco(const CocoOptions& own, const SetOptions& common) {
+  require_path(common, "coco", "the folder with annotations/ and the folders of images");
+  const fs::path root = common.place();
+  const files::Kind kind = files::kind_of(root);
+  files::require_there(kind != files::Kind::absent, root.string(), "{}", files::no_folder(root));
+  require(kind == files::Kind::folder, root.string(), "{}", files::no_folder(root));
+  const auto read = [&](const CocoPaths& paths, const BoxClasses& classes) {
+    return read_coco(root / paths.annotations, root / paths.images, classes, own.labels);
+  };
+  BoxSplits splits;
+  splits.train = read(own.train, {});
+  if (own.test) {
+    splits.test = read(*own.test, splits.train.classes);
+  } else {
+    hold_out_test(splits, own.test_fraction, common.seed());
+  }
+  if (own.validation) splits.validation = read(*own.validation, splits.train.classes);
+  return splits;
 }
 
 }  // namespace
@@ -162,30 +178,6 @@ BoxCorpus read_coco(const fs::path& annotations, const fs::path& images, const B
                     CocoLabels labels) {
   return coco_corpus(read_coco_file(annotations), annotations.string(), images, classes, labels);
 }
-
-namespace {
-
-BoxSplits open_coco(const CocoOptions& own, const SetOptions& common) {
-  require_path(common, "coco", "the folder with annotations/ and the folders of images");
-  const fs::path root = common.place();
-  const files::Kind kind = files::kind_of(root);
-  files::require_there(kind != files::Kind::absent, root.string(), "{}", files::no_folder(root));
-  require(kind == files::Kind::folder, root.string(), "{}", files::no_folder(root));
-  const auto read = [&](const CocoPaths& paths, const BoxClasses& classes) {
-    return read_coco(root / paths.annotations, root / paths.images, classes, own.labels);
-  };
-  BoxSplits splits;
-  splits.train = read(own.train, {});
-  if (own.test) {
-    splits.test = read(*own.test, splits.train.classes);
-  } else {
-    hold_out_test(splits, own.test_fraction, common.seed());
-  }
-  if (own.validation) splits.validation = read(*own.validation, splits.train.classes);
-  return splits;
-}
-
-}  // namespace
 
 const options::Schema& CocoPaths::schema() {
   static const options::Schema schema =

@@ -1,7 +1,6 @@
 // Warnings about labels and boxes of a readable corpus: signs of mistakes that would lead to a metric near 0.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 

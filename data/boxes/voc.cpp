@@ -1,7 +1,6 @@
 #include "data/boxes/voc.h"
 
 #include <algorithm>
-#include <array>
 #include <set>
 #include <unordered_map>
 
@@ -116,31 +115,6 @@ class VocObjects {
   std::int64_t id_ = 0;
 };
 
-}  // namespace
-
-BoxCorpus read_voc(const fs::path& root, const std::vector<std::string>& splits, bool one_based,
-                   BoxClasses classes, const std::string& key) {
-  require(!splits.empty(), key, "names no split, expected FOLDER/LIST, such as VOC2007/trainval");
-  BoxCorpus corpus{.where = root.string(), .classes = {}, .images = {}, .tallies = {}};
-  std::vector<VocList> lists;
-  for (const std::string& split : splits) {
-    lists.push_back(voc_list(root, split, key));
-    for (const auto& [id, place] : lists.back().unlisted) tally(corpus.tallies.unlisted, place, id, "-1");
-    for (const auto& [id, place] : lists.back().foreign) tally(corpus.tallies.foreign, place, id, "hidden");
-  }
-  std::vector<AnnotatedImage> images = read_annotations(lists);
-  corpus.classes = classes.count() > 0 ? std::move(classes) : classes_of(images);
-  VocObjects objects(corpus, one_based);
-  for (AnnotatedImage& each : images) {
-    corpus.images.push_back(std::move(each.image));
-    objects.add(corpus.images.back(), each.where, each.annotation.objects);
-  }
-  objects.finish();
-  return corpus;
-}
-
-namespace {
-
 BoxClasses named_classes(const std::vector<std::string>& names) {
   BoxClasses classes;
   std::set<std::string> known;
@@ -187,6 +161,27 @@ BoxSplits open_voc(const VocOptions& own, const SetOptions& common) {
 }
 
 }  // namespace
+
+BoxCorpus read_voc(const fs::path& root, const std::vector<std::string>& splits, bool one_based,
+                   BoxClasses classes, const std::string& key) {
+  require(!splits.empty(), key, "names no split, expected FOLDER/LIST, such as VOC2007/trainval");
+  BoxCorpus corpus{.where = root.string(), .classes = {}, .images = {}, .tallies = {}};
+  std::vector<VocList> lists;
+  for (const std::string& split : splits) {
+    lists.push_back(voc_list(root, split, key));
+    for (const auto& [id, place] : lists.back().unlisted) tally(corpus.tallies.unlisted, place, id, "-1");
+    for (const auto& [id, place] : lists.back().foreign) tally(corpus.tallies.foreign, place, id, "hidden");
+  }
+  std::vector<AnnotatedImage> images = read_annotations(lists);
+  corpus.classes = classes.count() > 0 ? std::move(classes) : classes_of(images);
+  VocObjects objects(corpus, one_based);
+  for (AnnotatedImage& each : images) {
+    corpus.images.push_back(std::move(each.image));
+    objects.add(corpus.images.back(), each.where, each.annotation.objects);
+  }
+  objects.finish();
+  return corpus;
+}
 
 BoxSetRegistry::Entry voc_entry() {
   using Options = VocOptions;

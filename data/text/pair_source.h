@@ -12,7 +12,6 @@
 
 #include <array>
 #include <memory>
-#include <vector>
 
 #include "data/text/bucket_epochs.h"
 #include "data/text/pair_corpus.h"

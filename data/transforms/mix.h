@@ -7,7 +7,6 @@
 #include <optional>
 #include <span>
 
-#include "core/random.h"
 #include "data/transforms/transform.h"
 
 namespace tandem::datasets {

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "core/options/schema.h"
-#include "core/shape.h"
 
 namespace tandem::datasets {
 

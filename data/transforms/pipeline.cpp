@@ -34,6 +34,11 @@ struct WindowUse {
   }
 };
 
+void finish(ImageWork& work, const SampleParts& to) {
+  if (to.mask) work.finish_mask(to.mask);
+  if (!to.boxes.empty()) work.finish_boxes(to.boxes);
+}
+
 }  // namespace
 
 Pipeline::Pipeline(const DatasetInfo& info, std::span<const TransformSpec> specs)
@@ -129,15 +134,6 @@ void Pipeline::transform(const Sample& sample, const DrawKey& key, ImageWork& wo
           "sample {} became {}x{} pixels, expected {}x{}", key.sample, work.height(), work.width(),
           output_[0], output_[1]);
 }
-
-namespace {
-
-void finish(ImageWork& work, const SampleParts& to) {
-  if (to.mask) work.finish_mask(to.mask);
-  if (!to.boxes.empty()) work.finish_boxes(to.boxes);
-}
-
-}  // namespace
 
 void Pipeline::apply(const Sample& sample, const DrawKey& key, const SampleParts& to) const {
   if (output_dtype_ == DType::i64) {

@@ -247,6 +247,18 @@ void cut_holes(const ImageView& view, const Affine& affine, float* out) {
   }
 }
 
+// Nearest of `in` positions to each of `count` of `out` from `first` on: the one whose cell contains the
+// centre. -1 outside.
+std::vector<Index> nearest(Index in, Index out, Index first, Index count, bool reversed) {
+  std::vector<Index> positions;
+  positions.reserve(static_cast<std::size_t>(count));
+  for (Index i = 0; i < count; ++i) {
+    const Index at = reversed ? first + count - 1 - i : first + i;
+    positions.push_back(at < 0 || at >= out ? -1 : (2 * at + 1) * in / (2 * out));
+  }
+  return positions;
+}
+
 }  // namespace
 
 void render(const PixelSource& source, const ImageView& view, const Affine& affine, float* out,
@@ -278,22 +290,6 @@ void resize_part(const Tensor& image, const Rect& part, Index height, Index widt
   out.resize(static_cast<std::size_t>(height * width * source.channels));
   render(source, view, Affine(source.channels), out.data(), scratch);
 }
-
-namespace {
-
-// Nearest of `in` positions to each of `count` of `out` from `first` on: the one whose cell contains the
-// centre. -1 outside.
-std::vector<Index> nearest(Index in, Index out, Index first, Index count, bool reversed) {
-  std::vector<Index> positions;
-  positions.reserve(static_cast<std::size_t>(count));
-  for (Index i = 0; i < count; ++i) {
-    const Index at = reversed ? first + count - 1 - i : first + i;
-    positions.push_back(at < 0 || at >= out ? -1 : (2 * at + 1) * in / (2 * out));
-  }
-  return positions;
-}
-
-}  // namespace
 
 void render_mask(const MaskSource& source, const ImageView& view, std::uint8_t* out) {
   const Rect& window = view.window;

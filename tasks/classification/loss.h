@@ -2,8 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
-#include <vector>
 
 #include "core/options/registry.h"
 #include "data/sample_source.h"

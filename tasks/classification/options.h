@@ -1,8 +1,6 @@
 // Options of a classification task.
 #pragma once
 
-#include <string>
-
 #include "models/model_options.h"
 #include "tasks/classification/loss.h"
 #include "tasks/metrics.h"

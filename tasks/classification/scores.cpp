@@ -1,7 +1,6 @@
 #include "tasks/classification/scores.h"
 
 #include <limits>
-#include <string>
 
 #include "autograd/modes.h"
 #include "core/error.h"

@@ -10,9 +10,7 @@
 #include "core/random.h"
 #include "core/shapes_backend.h"
 #include "models/builder.h"
-#include "models/registry.h"
 #include "tasks/classification/predict.h"
-#include "tasks/classification/scores.h"
 #include "tasks/families.h"
 #include "tasks/task_factory.h"
 
@@ -55,6 +53,13 @@ class ClassificationEvaluation final : public Evaluation {
   nn::Module& model_;
   const SampleData& data_;
   ClassificationScores scores_;
+};
+
+class ClassificationRecipe final : public TaskFactoryOf<Classification, ClassificationOptions, SampleData> {
+ public:
+  using TaskFactoryOf::TaskFactoryOf;
+  DataPtr open(SampleReport report) const override { return SampleData::open(options().data.set, report); }
+  DataPtr describe() const override { return SampleData::describe(options().data.set); }
 };
 
 }  // namespace
@@ -108,17 +113,6 @@ std::string Classification::text_of(const datasets::Batch& batch) const {
 void Classification::predict(const PredictRequest& request, Device device) {
   print_predictions(*model_, *data_, options_.data, request, device);
 }
-
-namespace {
-
-class ClassificationRecipe final : public TaskFactoryOf<Classification, ClassificationOptions, SampleData> {
- public:
-  using TaskFactoryOf::TaskFactoryOf;
-  DataPtr open(SampleReport report) const override { return SampleData::open(options().data.set, report); }
-  DataPtr describe() const override { return SampleData::describe(options().data.set); }
-};
-
-}  // namespace
 
 TaskRegistry::Entry classification_family() {
   return family_of<ClassificationRecipe>("classification", "one class for each sample");

@@ -1,8 +1,6 @@
 // Bitmap font of 5×7 pixels, for captions of pictures.
 #pragma once
 
-#include <array>
-#include <cstdint>
 #include <string_view>
 
 #include "core/tensor.h"

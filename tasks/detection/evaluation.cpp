@@ -9,7 +9,6 @@
 #include "autograd/modes.h"
 #include "core/error.h"
 #include "core/printable.h"
-#include "data/sample_source.h"
 #include "tasks/detection/pictures.h"
 #include "tasks/detection/results.h"
 

@@ -1,7 +1,6 @@
 // Options of a detection task.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "data/boxes/box_registry.h"

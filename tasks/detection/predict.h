@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "models/detector.h"
-#include "tasks/detection/options.h"
 #include "tasks/sample_data.h"
 
 namespace tandem::tasks {

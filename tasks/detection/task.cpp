@@ -57,6 +57,40 @@ std::map<std::int64_t, std::string> names_of_images(const datasets::Splits& spli
   return names;
 }
 
+class DetectionRecipe final : public TaskFactoryOf<DetectionTask, DetectionOptions, SampleData> {
+ public:
+  using TaskFactoryOf::TaskFactoryOf;
+  DataPtr open(SampleReport report) const override {
+    const DetectionOptions::Data& data = options().data;
+    datasets::Splits splits =
+        datasets::as_datasets(std::string(data.set.set.name()), datasets::open_box_set(data.set),
+                              data.channels, data.image_size, data.set.common.image_reading());
+    datasets::guard_samples(splits, data.set.common, report);
+    return std::make_shared<SampleData>(std::move(splits));
+  }
+  // For COCO and VOC without their files: published facts, or the model's number of classes.
+  DataPtr describe() const override {
+    const DetectionOptions::Data& data = options().data;
+    const auto published = datasets::published_boxes(data.set);
+    if (!published) return open({});
+    try {
+      return open({});
+    } catch (const files::NotThere& error) {
+      const options::Value* const given = options().model.spec.find("num_classes");
+      const Index classes =
+          given && given->is(options::Value::Kind::integer) ? given->integer : published->classes + 1;
+      datasets::DatasetInfo info{.name = std::string(data.set.set.name()),
+                                 .sample_shape = {0, 0, data.channels},
+                                 .classes = classes,
+                                 .most_objects = published->most_objects};
+      return std::make_shared<SampleData>(
+          std::move(info), data.image_size, 0,
+          std::vector<std::string>{fmt::format("without its data, assumed to have {} classes: {}",
+                                               classes - 1, printable(error.what()))});
+    }
+  }
+};
+
 }  // namespace
 
 DetectionTask::DetectionTask(const DetectionOptions& options, const Context& context,
@@ -190,44 +224,6 @@ void DetectionTask::predict(const PredictRequest& request, Device device) {
   write_boxes(BoxFinder(*detector_, *data_, augment_, suppression, device), data_->info(),
               options_.data.set.common.image_reading(), options_.eval.shown, request);
 }
-
-namespace {
-
-class DetectionRecipe final : public TaskFactoryOf<DetectionTask, DetectionOptions, SampleData> {
- public:
-  using TaskFactoryOf::TaskFactoryOf;
-  DataPtr open(SampleReport report) const override {
-    const DetectionOptions::Data& data = options().data;
-    datasets::Splits splits =
-        datasets::as_datasets(std::string(data.set.set.name()), datasets::open_box_set(data.set),
-                              data.channels, data.image_size, data.set.common.image_reading());
-    datasets::guard_samples(splits, data.set.common, report);
-    return std::make_shared<SampleData>(std::move(splits));
-  }
-  // For COCO and VOC without their files: published facts, or the model's number of classes.
-  DataPtr describe() const override {
-    const DetectionOptions::Data& data = options().data;
-    const auto published = datasets::published_boxes(data.set);
-    if (!published) return open({});
-    try {
-      return open({});
-    } catch (const files::NotThere& error) {
-      const options::Value* const given = options().model.spec.find("num_classes");
-      const Index classes =
-          given && given->is(options::Value::Kind::integer) ? given->integer : published->classes + 1;
-      datasets::DatasetInfo info{.name = std::string(data.set.set.name()),
-                                 .sample_shape = {0, 0, data.channels},
-                                 .classes = classes,
-                                 .most_objects = published->most_objects};
-      return std::make_shared<SampleData>(
-          std::move(info), data.image_size, 0,
-          std::vector<std::string>{fmt::format("without its data, assumed to have {} classes: {}",
-                                               classes - 1, printable(error.what()))});
-    }
-  }
-};
-
-}  // namespace
 
 TaskRegistry::Entry detection_family() {
   return family_of<DetectionRecipe>("detection", "boxes of objects in images, and their classes");

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "tasks/gan/classifier.h"
 #include "tasks/gan/options.h"

@@ -15,7 +15,6 @@
 #include "core/kernels/random.h"
 #include "core/random.h"
 #include "core/shapes_backend.h"
-#include "data/preparation.h"
 #include "files/json_text.h"
 #include "files/output.h"
 #include "files/write.h"
@@ -55,6 +54,13 @@ void require_of_images(const std::vector<datasets::TransformSpec>& augment) {
                       info.name));
   }
 }
+
+class GanRecipe final : public TaskFactoryOf<Gan, GanOptions, GanData> {
+ public:
+  using TaskFactoryOf::TaskFactoryOf;
+  DataPtr open(SampleReport report) const override { return GanData::open(options(), report); }
+  DataPtr describe() const override { return GanData::describe(options()); }
+};
 
 }  // namespace
 
@@ -197,17 +203,6 @@ void Gan::predict(const PredictRequest& request, Device device) {
   output::print("{}: {} images of {}×{}, seed {}\n", request.out, count, parts.front().size(1),
                 parts.front().size(2), seed);
 }
-
-namespace {
-
-class GanRecipe final : public TaskFactoryOf<Gan, GanOptions, GanData> {
- public:
-  using TaskFactoryOf::TaskFactoryOf;
-  DataPtr open(SampleReport report) const override { return GanData::open(options(), report); }
-  DataPtr describe() const override { return GanData::describe(options()); }
-};
-
-}  // namespace
 
 TaskRegistry::Entry gan_family() {
   return family_of<GanRecipe>("gan", "a generator of images against a discriminator");

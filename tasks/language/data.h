@@ -1,8 +1,6 @@
 // Data of a language model: a text as word ids, and its vocabulary.
 #pragma once
 
-#include <memory>
-
 #include "data/text/corpus.h"
 #include "data/text/stream_source.h"
 #include "data/text/tokenizer.h"

@@ -27,6 +27,15 @@ std::shared_ptr<models::CausalModel> model_of(const models::ModelOptions& option
   return models::build_as<models::CausalModel>(options, {.dtype = DType::i64, .words = words});
 }
 
+class LanguageRecipe final : public TaskFactoryOf<Language, LanguageOptions, LanguageData> {
+ public:
+  using TaskFactoryOf::TaskFactoryOf;
+  DataPtr open(SampleReport) const override {
+    return LanguageData::open(options(), context().words_of.get());
+  }
+  DataPtr describe() const override { return LanguageData::describe(options(), context().words_of.get()); }
+};
+
 }  // namespace
 
 Language::Language(const LanguageOptions& options, const Context& context,
@@ -191,19 +200,6 @@ std::vector<std::string> Language::predict_options() const {
 void Language::predict(const PredictRequest& request, Device device) {
   write_text(*model_, *data_, request, device);
 }
-
-namespace {
-
-class LanguageRecipe final : public TaskFactoryOf<Language, LanguageOptions, LanguageData> {
- public:
-  using TaskFactoryOf::TaskFactoryOf;
-  DataPtr open(SampleReport) const override {
-    return LanguageData::open(options(), context().words_of.get());
-  }
-  DataPtr describe() const override { return LanguageData::describe(options(), context().words_of.get()); }
-};
-
-}  // namespace
 
 TaskRegistry::Entry language_family() {
   return family_of<LanguageRecipe>("language", "the next word of a text from those before it");

@@ -1,7 +1,6 @@
 // Options of a segmentation task.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "data/masked_sets.h"

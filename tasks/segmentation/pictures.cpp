@@ -1,11 +1,9 @@
 #include "tasks/segmentation/pictures.h"
 
 #include <algorithm>
-#include <array>
 
 #include "core/error.h"
 #include "data/dataset.h"
-#include "tasks/drawing.h"
 
 namespace tandem::tasks {
 

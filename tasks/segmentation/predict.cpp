@@ -3,9 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "autograd/modes.h"
@@ -39,6 +37,44 @@ Tensor mask_of_size(const Tensor& mask, Index height, Index width, const Shape& 
   view.support = {0, 0, height, width};
   datasets::render_mask({mask.data<std::uint8_t>(), mask.size(2)}, view, result.data<std::uint8_t>());
   return result;
+}
+
+fs::path overlay_beside(const fs::path& mask) {
+  return mask.parent_path() / fmt::format("{}-overlay.png", mask.stem().string());
+}
+
+std::string name_of_class(const datasets::DatasetInfo& info, std::size_t index) {
+  return index < info.class_names.size() ? info.class_names[index] : std::to_string(index);
+}
+
+// The classes of a mask and their shares of its pixels, in descending order.
+std::vector<std::pair<std::size_t, double>> shares_of(const Tensor& mask) {
+  std::vector<std::int64_t> pixels(256);
+  for (const auto value : mask.to_vector<std::uint8_t>()) ++pixels[value];
+  std::vector<std::pair<std::size_t, double>> shares;
+  for (std::size_t c = 0; c < pixels.size(); ++c) {
+    if (pixels[c] > 0)
+      shares.emplace_back(c, static_cast<double>(pixels[c]) / static_cast<double>(mask.numel()));
+  }
+  std::ranges::stable_sort(shares, std::ranges::greater{}, &std::pair<std::size_t, double>::second);
+  return shares;
+}
+
+void print_shares(const PictureJob& job, const Tensor& mask, const datasets::DatasetInfo& info, bool json) {
+  if (json) {
+    nlohmann::ordered_json line{{"input", job.image},
+                                {"mask", job.out.string()},
+                                {"overlay", overlay_beside(job.out).string()},
+                                {"classes", nlohmann::ordered_json::array()}};
+    for (const auto& [c, share] : shares_of(mask))
+      line["classes"].push_back({{"class", c}, {"name", name_of_class(info, c)}, {"share", share}});
+    output::print("{}\n", files::json_text(line));
+    return;
+  }
+  std::string text = job.image + " → " + job.out.string();
+  for (const auto& [c, share] : shares_of(mask))
+    text += fmt::format("  {} {:.1f} %", name_of_class(info, c), 100.0 * share);
+  output::print("{}\n", text);
 }
 
 }  // namespace
@@ -82,48 +118,6 @@ Tensor Segmenter::operator()(const Tensor& image) const {
     std::copy_n(pixels.data() + y * row, row, batch.data<float>() + y * taken[1] * taken[2]);
   return mask_of_size(classes_of_scores(model_(batch.to(device_))), prepared[0], prepared[1], image.shape());
 }
-
-namespace {
-
-fs::path overlay_beside(const fs::path& mask) {
-  return mask.parent_path() / fmt::format("{}-overlay.png", mask.stem().string());
-}
-
-std::string name_of_class(const datasets::DatasetInfo& info, std::size_t index) {
-  return index < info.class_names.size() ? info.class_names[index] : std::to_string(index);
-}
-
-// The classes of a mask and their shares of its pixels, in descending order.
-std::vector<std::pair<std::size_t, double>> shares_of(const Tensor& mask) {
-  std::vector<std::int64_t> pixels(256);
-  for (const auto value : mask.to_vector<std::uint8_t>()) ++pixels[value];
-  std::vector<std::pair<std::size_t, double>> shares;
-  for (std::size_t c = 0; c < pixels.size(); ++c) {
-    if (pixels[c] > 0)
-      shares.emplace_back(c, static_cast<double>(pixels[c]) / static_cast<double>(mask.numel()));
-  }
-  std::ranges::stable_sort(shares, std::ranges::greater{}, &std::pair<std::size_t, double>::second);
-  return shares;
-}
-
-void print_shares(const PictureJob& job, const Tensor& mask, const datasets::DatasetInfo& info, bool json) {
-  if (json) {
-    nlohmann::ordered_json line{{"input", job.image},
-                                {"mask", job.out.string()},
-                                {"overlay", overlay_beside(job.out).string()},
-                                {"classes", nlohmann::ordered_json::array()}};
-    for (const auto& [c, share] : shares_of(mask))
-      line["classes"].push_back({{"class", c}, {"name", name_of_class(info, c)}, {"share", share}});
-    output::print("{}\n", files::json_text(line));
-    return;
-  }
-  std::string text = job.image + " → " + job.out.string();
-  for (const auto& [c, share] : shares_of(mask))
-    text += fmt::format("  {} {:.1f} %", name_of_class(info, c), 100.0 * share);
-  output::print("{}\n", text);
-}
-
-}  // namespace
 
 void write_masks(const Segmenter& segmenter, const datasets::DatasetInfo& info,
                  const datasets::ImageReading& reading, const PredictRequest& request) {

@@ -12,7 +12,6 @@
 #include "core/random.h"
 #include "core/shapes_backend.h"
 #include "files/json_text.h"
-#include "models/registry.h"
 #include "tasks/drawing.h"
 #include "tasks/families.h"
 #include "tasks/segmentation/pictures.h"
@@ -106,6 +105,15 @@ class SegmentationEvaluation final : public Evaluation {
   bool details_;
 };
 
+class SegmentationRecipe final : public TaskFactoryOf<Segmentation, SegmentationOptions, SampleData> {
+ public:
+  using TaskFactoryOf::TaskFactoryOf;
+  DataPtr open(SampleReport report) const override {
+    return std::make_shared<SampleData>(datasets::open_masked_set(options().data.set, report));
+  }
+  DataPtr describe() const override { return open({}); }
+};
+
 }  // namespace
 
 Segmentation::Segmentation(const SegmentationOptions& options, const Context& context,
@@ -173,19 +181,6 @@ void Segmentation::predict(const PredictRequest& request, Device device) {
   write_masks(Segmenter(*model_, *data_, augment_, device), data_->info(),
               options_.data.set.common.image_reading(), request);
 }
-
-namespace {
-
-class SegmentationRecipe final : public TaskFactoryOf<Segmentation, SegmentationOptions, SampleData> {
- public:
-  using TaskFactoryOf::TaskFactoryOf;
-  DataPtr open(SampleReport report) const override {
-    return std::make_shared<SampleData>(datasets::open_masked_set(options().data.set, report));
-  }
-  DataPtr describe() const override { return open({}); }
-};
-
-}  // namespace
 
 TaskRegistry::Entry segmentation_family() {
   return family_of<SegmentationRecipe>("segmentation", "one class for each pixel of an image");

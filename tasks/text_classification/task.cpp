@@ -40,6 +40,18 @@ LabelledSequences first_of(const LabelledSequences& all, Index count) {
   return first;
 }
 
+class TextClassificationRecipe final
+    : public TaskFactoryOf<TextClassification, TextClassificationOptions, LabelledTextData> {
+ public:
+  using TaskFactoryOf::TaskFactoryOf;
+  DataPtr open(SampleReport) const override {
+    return LabelledTextData::open(options(), context().words_of.get());
+  }
+  DataPtr describe() const override {
+    return LabelledTextData::describe(options(), context().words_of.get());
+  }
+};
+
 }  // namespace
 
 TextClassification::TextClassification(const TextClassificationOptions& options, const Context& context,
@@ -162,22 +174,6 @@ std::map<std::string, std::string> TextClassification::export_metadata() const {
 void TextClassification::predict(const PredictRequest& request, Device device) {
   classify_texts(*model_, *data_, request, device);
 }
-
-namespace {
-
-class TextClassificationRecipe final
-    : public TaskFactoryOf<TextClassification, TextClassificationOptions, LabelledTextData> {
- public:
-  using TaskFactoryOf::TaskFactoryOf;
-  DataPtr open(SampleReport) const override {
-    return LabelledTextData::open(options(), context().words_of.get());
-  }
-  DataPtr describe() const override {
-    return LabelledTextData::describe(options(), context().words_of.get());
-  }
-};
-
-}  // namespace
 
 TaskRegistry::Entry text_classification_family() {
   return family_of<TextClassificationRecipe>("text_classification", "one class for each text");

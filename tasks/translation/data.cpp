@@ -16,10 +16,6 @@ const datasets::TextCodec& codec_of(const datasets::PairCodecs& codecs, int side
   return side == 0 ? *codecs.source : *codecs.target;
 }
 
-}  // namespace
-
-namespace {
-
 std::optional<datasets::PairCodecs> codecs_of(const Json* words_of) {
   if (!words_of) return std::nullopt;
   const DataPtr then = TranslationData::recall(*words_of);

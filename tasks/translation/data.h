@@ -1,11 +1,9 @@
 // Data of a translation task: pairs of texts as piece ids, and their codecs.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "data/text/pair_registry.h"
 #include "tasks/task.h"
 #include "tasks/translation/options.h"
 #include "tasks/vocabularies.h"

@@ -45,6 +45,15 @@ double unknown_share(const EncodedPairs& pairs) {
          static_cast<double>(std::max<std::size_t>(all, 1));
 }
 
+class TranslationRecipe final : public TaskFactoryOf<Translation, TranslationOptions, TranslationData> {
+ public:
+  using TaskFactoryOf::TaskFactoryOf;
+  DataPtr open(SampleReport) const override {
+    return TranslationData::open(options(), context().words_of.get());
+  }
+  DataPtr describe() const override { return TranslationData::describe(options(), context().words_of.get()); }
+};
+
 }  // namespace
 
 Translation::Translation(const TranslationOptions& options, const Context& context,
@@ -186,19 +195,6 @@ std::vector<Signature> Translation::signatures() {
 void Translation::predict(const PredictRequest& request, Device device) {
   translate(*model_, *data_, beam_options(options_.eval, *data_), request, device);
 }
-
-namespace {
-
-class TranslationRecipe final : public TaskFactoryOf<Translation, TranslationOptions, TranslationData> {
- public:
-  using TaskFactoryOf::TaskFactoryOf;
-  DataPtr open(SampleReport) const override {
-    return TranslationData::open(options(), context().words_of.get());
-  }
-  DataPtr describe() const override { return TranslationData::describe(options(), context().words_of.get()); }
-};
-
-}  // namespace
 
 TaskRegistry::Entry translation_family() {
   return family_of<TranslationRecipe>("translation", "a text from another one");

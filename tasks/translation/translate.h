@@ -2,7 +2,6 @@
 #pragma once
 
 #include "models/sequence_to_sequence.h"
-#include "tasks/translation/search.h"
 
 namespace tandem::tasks {
 
