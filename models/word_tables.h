@@ -13,7 +13,7 @@ namespace tandem::models {
 // Row i of the parameter belongs to word i of a vocabulary.
 struct WordTable {
   std::string parameter;       // path, as in a weights file; a shared table has one for each of its paths
-  std::size_t vocabulary = 0;  // index among those of the data (tasks/vocabularies.h)
+  std::size_t vocabulary = 0;  // index among those of the data (tasks/task.h)
   bool by_frequency = false;   // rows are sorted by word frequency and cannot move
 };
 

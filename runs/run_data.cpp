@@ -7,7 +7,6 @@
 #include "files/safetensors.h"
 #include "runs/checkpoints.h"
 #include "tasks/skipped_samples.h"
-#include "tasks/vocabularies.h"
 
 namespace tandem::runs {
 
@@ -23,7 +22,7 @@ std::shared_ptr<const config::Json> words_for(const config::Config& config, cons
 }
 
 tasks::DataPtr with_words(tasks::DataPtr data, const config::Config& config) {
-  require(!takes_vocabulary(config) || dynamic_cast<const tasks::HasVocabularies*>(data.get()), "",
+  require(!takes_vocabulary(config) || !data->vocabularies().empty(), "",
           "init_from.vocabulary: a task of {} has no vocabulary; leave the key out", config.task.name());
   return data;
 }

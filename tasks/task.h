@@ -43,6 +43,13 @@ struct ReorderedData {
   std::string note;  // note for the user, one line
 };
 
+// Names of ids in the data, in the row order of a model's tables (models/word_tables.h).
+struct NamedVocabulary {
+  std::string what;   // for messages: "words", "source pieces", "classes"
+  std::string codec;  // codec of texts; vocabularies of different codecs share no words
+  std::vector<std::string> words;
+};
+
 class Data {
  public:
   virtual ~Data() = default;
@@ -58,6 +65,8 @@ class Data {
     (void)saved;
     return std::nullopt;
   }
+  // Empty for data without texts.
+  virtual std::vector<NamedVocabulary> vocabularies() const { return {}; }
   // Reads every sample not yet read, and calls `bad` with the reason for each unreadable one, one at a time.
   virtual void read_all(const std::function<void(const std::string&)>& bad) const { (void)bad; }
 };

@@ -10,7 +10,6 @@
 #include "config/task.h"
 #include "core/error.h"
 #include "runs/checkpoints.h"
-#include "tasks/vocabularies.h"
 
 namespace tandem::train {
 
@@ -46,15 +45,12 @@ std::string note_of(const NamedVocabulary& own, const models::RowMap& map) {
 
 WordRows rows_by_word(const config::Config& config, tasks::Task& task, const safetensors::File& weights) {
   const auto* const model = dynamic_cast<const models::HasWordTables*>(&task.model());
-  const tasks::DataPtr data = task.data();
-  const auto* const has = dynamic_cast<const tasks::HasVocabularies*>(data.get());
-  if (!model || !has) return {};
+  const std::vector<NamedVocabulary> own = task.data()->vocabularies();
+  if (!model || own.empty()) return {};
   if (!weights.metadata().contains("tandem.data"))
     return {{}, {"the weight file has no vocabulary: tables are copied row by row"}};
   const tasks::DataPtr then = config::recall_data(config, runs::saved_data(weights.path()));
-  const std::vector<NamedVocabulary> own = has->vocabularies(),
-                                     saved =
-                                         dynamic_cast<const tasks::HasVocabularies&>(*then).vocabularies();
+  const std::vector<NamedVocabulary> saved = then->vocabularies();
   WordRows found;
   for (std::size_t v = 0; v < own.size(); ++v) {
     require(own[v].codec == saved[v].codec, "",

@@ -17,6 +17,7 @@ inline constexpr std::size_t kMaxCorpusBytes = std::size_t{1} << 30;  // of one 
 struct PackedText {
   PackedIds ids;
   Index unknown = 0;
+  Index size() const { return static_cast<Index>(ids.size()); }
 };
 
 struct TextCorpus {

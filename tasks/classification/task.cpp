@@ -4,14 +4,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/backend.h"
 #include "core/error.h"
-#include "core/kernels/random.h"
 #include "core/random.h"
 #include "core/shapes_backend.h"
 #include "models/builder.h"
 #include "tasks/classification/predict.h"
 #include "tasks/families.h"
+#include "tasks/synthetic.h"
 #include "tasks/task_factory.h"
 
 namespace tandem::tasks {
@@ -83,21 +82,15 @@ datasets::Batch Classification::synthetic_batch(Index samples, std::uint64_t see
   const Shape shape = training_.output_shape().inserted(0, samples);
   const DType dtype = training_.output_dtype();
   if (device == kShapes) {
-    const auto empty = [](const Shape& of, DType type) {
-      return Tensor::empty(of, {type, kShapes, MemoryKind::data});
-    };
-    datasets::Batch batch({{"image", empty(shape, dtype)}, {"label", empty({samples}, DType::i64)}}, samples);
-    if (training_.mix().any()) batch.set("soft_label", empty({samples, training_.classes()}, DType::f32));
+    datasets::Batch batch({{"image", shape_only(shape, dtype)}, {"label", shape_only({samples})}}, samples);
+    if (training_.mix().any())
+      batch.set("soft_label", shape_only({samples, training_.classes()}, DType::f32));
     return batch;
   }
-  const Tensor image = Tensor::zeros(shape, {.dtype = dtype, .kind = MemoryKind::data});
-  if (is_floating(dtype))
-    backend_for({}).random().random_normal({.seed = seed, .purpose = RandomPurpose::synthetic_data}, image,
-                                           0.0, 1.0);
   RandomStream random({.seed = seed, .purpose = RandomPurpose::synthetic_data, .call = 1});
-  std::vector<std::int64_t> labels(static_cast<std::size_t>(samples));
-  for (auto& label : labels) label = random.below(static_cast<std::uint32_t>(data_->info().classes));
-  datasets::Batch batch({{"image", image}, {"label", Tensor::from(labels, {samples})}}, samples);
+  datasets::Batch batch({{"image", random_images(shape, seed, dtype)},
+                         {"label", random_ids({samples}, data_->info().classes, random)}},
+                        samples);
   if (const datasets::BatchWeight weigh = loss_->batch_weight()) batch.weight = weigh(batch["label"]);
   return batch.to(device);
 }

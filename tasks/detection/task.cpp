@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "core/backend.h"
 #include "core/error.h"
-#include "core/kernels/random.h"
 #include "core/printable.h"
 #include "core/random.h"
 #include "core/shapes_backend.h"
@@ -21,6 +19,7 @@
 #include "tasks/detection/evaluation.h"
 #include "tasks/detection/predict.h"
 #include "tasks/families.h"
+#include "tasks/synthetic.h"
 #include "tasks/task_factory.h"
 
 namespace tandem::tasks {
@@ -133,15 +132,8 @@ datasets::Batch DetectionTask::synthetic_batch(Index samples, std::uint64_t seed
   const Shape shape = training_.output_shape().inserted(0, samples);
   const Index rows = std::max<Index>(*data_->info().most_objects, 1);
   const Shape boxes{samples, rows, 5};
-  if (device == kShapes) {
-    const auto empty = [](const Shape& of) {
-      return Tensor::empty(of, {DType::f32, kShapes, MemoryKind::data});
-    };
-    return {{{"image", empty(shape)}, {"box", empty(boxes)}}, samples};
-  }
-  const Tensor image = Tensor::zeros(shape, {.kind = MemoryKind::data});
-  backend_for({}).random().random_normal({.seed = seed, .purpose = RandomPurpose::synthetic_data}, image, 0.0,
-                                         1.0);
+  if (device == kShapes)
+    return {{{"image", shape_only(shape, DType::f32)}, {"box", shape_only(boxes, DType::f32)}}, samples};
   const Tensor box = Tensor::zeros(boxes, {.kind = MemoryKind::data});
   RandomStream random({.seed = seed, .purpose = RandomPurpose::synthetic_data, .call = 1});
   const auto labels = static_cast<std::uint32_t>(data_->info().classes - 1);
@@ -151,7 +143,7 @@ datasets::Batch DetectionTask::synthetic_batch(Index samples, std::uint64_t seed
     row[i] = {x, y, x + random.uniform(0.1F, 0.4F), y + random.uniform(0.1F, 0.4F),
               static_cast<float>(1 + random.below(labels))};
   }
-  datasets::Batch batch({{"image", image}, {"box", box}}, samples);
+  datasets::Batch batch({{"image", random_images(shape, seed)}, {"box", box}}, samples);
   batch.keep_on_host("box");
   return batch.to(device);
 }

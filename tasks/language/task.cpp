@@ -15,35 +15,13 @@
 #include "tasks/language/evaluation.h"
 #include "tasks/language/generate.h"
 #include "tasks/language/penalties.h"
-#include "tasks/task_factory.h"
+#include "tasks/synthetic.h"
 
 namespace tandem::tasks {
 
-namespace {
-
-std::shared_ptr<models::CausalModel> model_of(const models::ModelOptions& options, Index words,
-                                              std::uint64_t seed) {
-  const RandomScope random(seed, 0, 0);
-  return models::build_as<models::CausalModel>(options, {.dtype = DType::i64, .words = words});
-}
-
-class LanguageRecipe final : public TaskFactoryOf<Language, LanguageOptions, LanguageData> {
- public:
-  using TaskFactoryOf::TaskFactoryOf;
-  DataPtr open(SampleReport) const override {
-    return LanguageData::open(options(), context().words_of.get());
-  }
-  DataPtr describe() const override { return LanguageData::describe(options(), context().words_of.get()); }
-};
-
-}  // namespace
-
 Language::Language(const LanguageOptions& options, const Context& context,
                    std::shared_ptr<const LanguageData> data)
-    : options_(options),
-      context_(context),
-      data_(std::move(data)),
-      model_(model_of(options_.model, data_->vocabulary().size(), context_.seed)) {
+    : TextTask(options, context, data, {.dtype = DType::i64, .words = data->vocabulary().size()}) {
   if (options_.loss.label_smoothing > 0.0 && !model_->sees_all_words())
     throw options::OptionError("loss.label_smoothing",
                                "needs the scores of all words, as in the full softmax");
@@ -88,7 +66,7 @@ datasets::SourcePtr Language::streams(datasets::StreamSource::Ids ids, Index str
 }
 
 datasets::StreamSource::Ids Language::ids_of(const std::string& split, Index streams) const {
-  const datasets::PackedIds& ids = data_->text(split).ids;
+  const datasets::PackedIds& ids = data_->split(split).ids;
   require(static_cast<Index>(ids.size()) >= streams, data_->name(),
           "the {} split has {} {}, too few for {} parallel streams; use fewer (data.{}), or a longer text",
           split, ids.size(), samples_are(), streams, split == "train" ? "batch_size" : "eval_batch_size");
@@ -104,29 +82,19 @@ datasets::SourcePtr Language::training_source(Device device, Index batch_size) c
   return streams(std::make_shared<const datasets::PackedIds>(ids->first(words)), count, true, device);
 }
 
-datasets::SourcePtr Language::evaluation_source(const std::string& split, Device device) const {
-  if (context_.loading.overfit_batches > 0 && split == "train") return training_source(device, 0);
+datasets::SourcePtr Language::source_of(const std::string& split, Device device) const {
   const Index count = context_.loading.evaluated_at_once();
   return streams(ids_of(split, count), count, false, device);
-}
-
-std::string Language::validation_split() const {
-  if (context_.loading.overfit_batches > 0) return "train";
-  return data_->corpus().validation.ids.empty() ? "test" : "validation";
 }
 
 datasets::Batch Language::synthetic_batch(Index streams, std::uint64_t seed, Device device) const {
   const Shape shape{options_.data.steps, streams};
   if (device == kShapes) {
-    const auto empty = [](const Shape& of, DType dtype) {
-      return Tensor::empty(of, {dtype, kShapes, MemoryKind::data});
-    };
-    datasets::Batch batch({{"token", empty(shape, DType::i64)}, {"target", empty(shape, DType::i64)}},
-                          shape.numel());
+    datasets::Batch batch({{"token", shape_only(shape)}, {"target", shape_only(shape)}}, shape.numel());
     if (const auto drawn = candidates()) {
-      batch.set("candidate", empty({drawn->samples}, DType::i64));
-      batch.set("candidate_log_count", empty({drawn->samples}, DType::f32));
-      batch.set("target_log_count", empty(shape, DType::f32));
+      batch.set("candidate", shape_only({drawn->samples}));
+      batch.set("candidate_log_count", shape_only({drawn->samples}, DType::f32));
+      batch.set("target_log_count", shape_only(shape, DType::f32));
     }
     return batch;
   }
@@ -178,15 +146,6 @@ std::string Language::text_of_data() const {
   return text;
 }
 
-std::vector<Signature> Language::signatures() {
-  return {{.module = model_.get(),
-           .sample = {options_.data.steps},
-           .dtype = DType::i64,
-           .batch_axis = 1,
-           .input = "words",
-           .outputs = {"logits"}}};
-}
-
 std::map<std::string, std::string> Language::export_metadata() const {
   const Json description = data_->description();
   return {{"tandem.words", files::json_text(description.at("vocabulary"))},
@@ -202,7 +161,8 @@ void Language::predict(const PredictRequest& request, Device device) {
 }
 
 TaskRegistry::Entry language_family() {
-  return family_of<LanguageRecipe>("language", "the next word of a text from those before it");
+  return family_of<TextTaskFactory<Language, LanguageOptions, LanguageData>>(
+      "language", "the next word of a text from those before it");
 }
 
 }  // namespace tandem::tasks

@@ -10,26 +10,22 @@
 #include "data/text/stream_source.h"
 #include "models/causal_model.h"
 #include "tasks/language/data.h"
-#include "tasks/registry.h"
+#include "tasks/text_task.h"
 
 namespace tandem::tasks {
 
 // A text is divided into as many streams as a batch has rows; each batch continues the one before, with its
 // carried state if the model has one. The loss is the mean over words, and batches are weighted by their
 // words. Evaluation reads eval_batch_size streams in parallel, each from an empty state.
-class Language final : public Task {
+class Language final : public TextTask<LanguageOptions, LanguageData, models::CausalModel> {
  public:
   // Throws options::OptionError when the model is not a language model, or does not support an option.
   Language(const LanguageOptions& options, const Context& context, std::shared_ptr<const LanguageData> data);
 
-  nn::Module& model() override { return *model_; }
-  DataPtr data() const override { return data_; }
   Tensor loss(const datasets::Batch& batch, const LossContext& context) override;
   PartCounts part_counts() const override { return PartCounts::weight; }
 
   datasets::SourcePtr training_source(Device device, Index batch_size = 0) const override;
-  datasets::SourcePtr evaluation_source(const std::string& split, Device device) const override;
-  std::string validation_split() const override;
   datasets::Batch synthetic_batch(Index streams, std::uint64_t seed, Device device) const override;
 
   std::unique_ptr<Evaluation> evaluation(bool details) override;
@@ -37,13 +33,14 @@ class Language final : public Task {
   std::string text_of(const datasets::Batch& batch) const override;
   std::string text_of_data() const override;
   std::string samples_are() const override;
-  std::vector<Signature> signatures() override;
+  std::vector<Signature> signatures() override { return {signature(options_.data.steps)}; }
   // "tandem.words" and "tandem.tokenizer".
   std::map<std::string, std::string> export_metadata() const override;
   std::vector<std::string> predict_options() const override;
   void predict(const PredictRequest& request, Device device) override;
 
  private:
+  datasets::SourcePtr source_of(const std::string& split, Device device) const override;
   // The split's ids. Throws UserError if there are fewer than streams.
   datasets::StreamSource::Ids ids_of(const std::string& split, Index streams) const;
   datasets::SourcePtr streams(datasets::StreamSource::Ids ids, Index streams, bool training,
@@ -51,11 +48,6 @@ class Language final : public Task {
 
   // Sampling of candidate words, if the model's training uses it.
   std::optional<datasets::CandidateOptions> candidates() const;
-
-  const LanguageOptions options_;
-  const Context context_;
-  std::shared_ptr<const LanguageData> data_;
-  std::shared_ptr<models::CausalModel> model_;
 };
 
 }  // namespace tandem::tasks

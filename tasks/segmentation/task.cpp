@@ -6,9 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "core/backend.h"
 #include "core/error.h"
-#include "core/kernels/random.h"
 #include "core/random.h"
 #include "core/shapes_backend.h"
 #include "files/json_text.h"
@@ -17,6 +15,7 @@
 #include "tasks/segmentation/pictures.h"
 #include "tasks/segmentation/predict.h"
 #include "tasks/segmentation/scores.h"
+#include "tasks/synthetic.h"
 #include "tasks/task_factory.h"
 
 namespace tandem::tasks {
@@ -141,21 +140,14 @@ PartCounts Segmentation::part_counts() const {
 
 datasets::Batch Segmentation::synthetic_batch(Index samples, std::uint64_t seed, Device device) const {
   const Shape shape = training_.output_shape().inserted(0, samples), masks = shape.without(3);
-  if (device == kShapes) {
-    const auto empty = [](const Shape& of, DType type) {
-      return Tensor::empty(of, {type, kShapes, MemoryKind::data});
-    };
-    return {{{"image", empty(shape, DType::f32)}, {"mask", empty(masks, DType::u8)}}, samples};
-  }
-  const Tensor image = Tensor::zeros(shape, {.kind = MemoryKind::data});
-  backend_for({}).random().random_normal({.seed = seed, .purpose = RandomPurpose::synthetic_data}, image, 0.0,
-                                         1.0);
+  if (device == kShapes)
+    return {{{"image", shape_only(shape, DType::f32)}, {"mask", shape_only(masks, DType::u8)}}, samples};
   const Tensor mask = Tensor::empty(masks, {.dtype = DType::u8, .kind = MemoryKind::data});
   RandomStream random({.seed = seed, .purpose = RandomPurpose::synthetic_data, .call = 1});
   const std::span<std::uint8_t> pixels(mask.data<std::uint8_t>(), static_cast<std::size_t>(mask.numel()));
   for (auto& pixel : pixels)
     pixel = static_cast<std::uint8_t>(random.below(static_cast<std::uint32_t>(data_->info().classes)));
-  datasets::Batch batch({{"image", image}, {"mask", mask}}, samples);
+  datasets::Batch batch({{"image", random_images(shape, seed)}, {"mask", mask}}, samples);
   const datasets::BatchWeight weigh = loss_->batch_weight();
   batch.weight = weigh ? weigh(mask) : static_cast<double>(mask.numel());
   return batch.to(device);

@@ -4,13 +4,12 @@
 #include <memory>
 
 #include "data/text/labelled_registry.h"
-#include "tasks/task.h"
 #include "tasks/text_classification/options.h"
-#include "tasks/vocabularies.h"
+#include "tasks/text_data.h"
 
 namespace tandem::tasks {
 
-class LabelledTextData final : public Data, public HasVocabularies {
+class LabelledTextData final : public WordData<datasets::LabelledCorpus> {
  public:
   // `words_of`: see Context.
   static DataPtr open(const TextClassificationOptions& options, const Json* words_of = nullptr);
@@ -20,22 +19,14 @@ class LabelledTextData final : public Data, public HasVocabularies {
   static DataPtr recall(const Json& description);
 
   Json description() const override;
-  Index training_samples() const override { return training_texts_; }
   // Throws UserError unless words and classes are the same.
   void require_like(const Json& saved, const std::string& weights) const override;
   std::optional<ReorderedData> in_order_of(const Json& saved) const override;
   // Words, and classes.
   std::vector<NamedVocabulary> vocabularies() const override;
 
-  const std::string& name() const { return name_; }
   const std::vector<std::string>& classes() const { return corpus_.classes; }
-  const datasets::LabelledCorpus& corpus() const { return corpus_; }
-  const datasets::Tokenizer& tokenizer() const { return *tokenizer_; }
-  bool is_open() const { return corpus_.train.size() > 0; }
   Index max_words() const { return max_words_; }
-  // "train", "validation" or "test". Throws UserError for a missing split, InternalError when the data is
-  // only described.
-  const datasets::LabelledSequences& texts(const std::string& split) const;
   // Encodes a text for the model.
   datasets::EncodedText encode(std::string_view text) const {
     return datasets::encode_text(text, *tokenizer_, corpus_.vocabulary, max_words_);
@@ -46,10 +37,7 @@ class LabelledTextData final : public Data, public HasVocabularies {
   // All but the corpus.
   static std::shared_ptr<LabelledTextData> named(const datasets::LabelledTextOptions& options);
 
-  std::string name_, tokenizer_name_;
-  datasets::LabelledCorpus corpus_;
-  datasets::TokenizerPtr tokenizer_;
-  Index max_words_ = 0, training_texts_ = 0;
+  Index max_words_ = 0;
 };
 
 }  // namespace tandem::tasks

@@ -8,10 +8,9 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "core/shapes_backend.h"
-#include "core/units.h"
 #include "files/json_text.h"
 #include "tasks/families.h"
-#include "tasks/task_factory.h"
+#include "tasks/synthetic.h"
 #include "tasks/text_classification/evaluation.h"
 #include "tasks/text_classification/predict.h"
 
@@ -20,14 +19,6 @@ namespace tandem::tasks {
 namespace {
 
 using datasets::LabelledSequences;
-
-std::shared_ptr<models::TextEncoder> model_of(const models::ModelOptions& options,
-                                              const LabelledTextData& data, std::uint64_t seed) {
-  const RandomScope random(seed, 0, 0);
-  return models::build_as<models::TextEncoder>(options, {.dtype = DType::i64,
-                                                         .classes = static_cast<Index>(data.classes().size()),
-                                                         .words = data.corpus().vocabulary.size()});
-}
 
 LabelledSequences first_of(const LabelledSequences& all, Index count) {
   LabelledSequences first;
@@ -40,26 +31,14 @@ LabelledSequences first_of(const LabelledSequences& all, Index count) {
   return first;
 }
 
-class TextClassificationRecipe final
-    : public TaskFactoryOf<TextClassification, TextClassificationOptions, LabelledTextData> {
- public:
-  using TaskFactoryOf::TaskFactoryOf;
-  DataPtr open(SampleReport) const override {
-    return LabelledTextData::open(options(), context().words_of.get());
-  }
-  DataPtr describe() const override {
-    return LabelledTextData::describe(options(), context().words_of.get());
-  }
-};
-
 }  // namespace
 
 TextClassification::TextClassification(const TextClassificationOptions& options, const Context& context,
                                        std::shared_ptr<const LabelledTextData> data)
-    : options_(options),
-      context_(context),
-      data_(std::move(data)),
-      model_(model_of(options_.model, *data_, context_.seed)),
+    : TextTask(options, context, data,
+               {.dtype = DType::i64,
+                .classes = static_cast<Index>(data->classes().size()),
+                .words = data->vocabulary().size()}),
       loss_(classification_losses().make(options_.loss, model_->classes())) {
   require(!loss_->batch_weight(), "",
           "loss.batch_weight: texts count by their number; leave it at \"samples\"");
@@ -73,7 +52,7 @@ Tensor TextClassification::loss(const datasets::Batch& batch, const LossContext&
 
 std::shared_ptr<const datasets::SequenceSource> TextClassification::training_texts(Device device,
                                                                                    Index batch_size) const {
-  const LabelledSequences& all = data_->texts("train");
+  const LabelledSequences& all = data_->split("train");
   const Index count = batch_size > 0 ? batch_size : context_.loading.batch_size;
   const bool full = batch_size > 0 || context_.loading.drop_last;
   Index texts = all.size();
@@ -91,35 +70,21 @@ datasets::SourcePtr TextClassification::training_source(Device device, Index bat
   return training_texts(device, batch_size);
 }
 
-datasets::SourcePtr TextClassification::evaluation_source(const std::string& split, Device device) const {
-  if (is_overfit_run() && split == "train") return training_source(device, 0);
+datasets::SourcePtr TextClassification::source_of(const std::string& split, Device device) const {
   return std::make_shared<datasets::SequenceSource>(
-      std::make_shared<const LabelledSequences>(data_->texts(split)),
+      std::make_shared<const LabelledSequences>(data_->split(split)),
       datasets::BucketOptions{.sentences = context_.loading.evaluated_at_once(), .shuffle = false}, device);
-}
-
-std::string TextClassification::validation_split() const {
-  if (is_overfit_run()) return "train";
-  return data_->corpus().validation.size() > 0 ? "validation" : "test";
 }
 
 datasets::Batch TextClassification::synthetic_batch(Index samples, std::uint64_t seed, Device device) const {
   const Shape shape{datasets::padded_length(data_->max_words() + 1, datasets::BucketOptions{}.grid), samples};
-  if (device == kShapes) {
-    const auto empty = [](const Shape& of) {
-      return Tensor::empty(of, {DType::i64, kShapes, MemoryKind::data});
-    };
-    return datasets::Batch(
-        {{"token", empty(shape)}, {"length", empty({samples})}, {"label", empty({samples})}}, samples);
-  }
+  if (device == kShapes)
+    return {
+        {{"token", shape_only(shape)}, {"length", shape_only({samples})}, {"label", shape_only({samples})}},
+        samples};
   RandomStream random({.seed = seed, .purpose = RandomPurpose::synthetic_data});
-  const auto drawn = [&](const Shape& of, Index below) {
-    std::vector<std::int64_t> numbers(static_cast<std::size_t>(of.numel()));
-    for (auto& number : numbers) number = random.below(static_cast<std::uint32_t>(below));
-    return Tensor::from(numbers, of);
-  };
-  const Tensor token = drawn(shape, data_->corpus().vocabulary.size());
-  const Tensor label = drawn({samples}, static_cast<Index>(data_->classes().size()));
+  const Tensor token = random_ids(shape, data_->vocabulary().size(), random);
+  const Tensor label = random_ids({samples}, static_cast<Index>(data_->classes().size()), random);
   const std::vector<std::int64_t> lengths(static_cast<std::size_t>(samples), shape[0]);
   datasets::Batch batch({{"token", token}, {"length", Tensor::from(lengths, {samples})}, {"label", label}},
                         samples);
@@ -151,15 +116,6 @@ std::string TextClassification::text_of_data() const {
   return text;
 }
 
-std::vector<Signature> TextClassification::signatures() {
-  return {{.module = model_.get(),
-           .sample = {data_->max_words()},
-           .dtype = DType::i64,
-           .batch_axis = 1,
-           .input = "words",
-           .outputs = {"logits"}}};
-}
-
 std::map<std::string, std::string> TextClassification::export_metadata() const {
   const Json description = data_->description();
   std::map<std::string, std::string> metadata;
@@ -176,7 +132,8 @@ void TextClassification::predict(const PredictRequest& request, Device device) {
 }
 
 TaskRegistry::Entry text_classification_family() {
-  return family_of<TextClassificationRecipe>("text_classification", "one class for each text");
+  return family_of<TextTaskFactory<TextClassification, TextClassificationOptions, LabelledTextData>>(
+      "text_classification", "one class for each text");
 }
 
 }  // namespace tandem::tasks

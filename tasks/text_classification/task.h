@@ -8,26 +8,23 @@
 #include "data/text/sequence_source.h"
 #include "models/text_encoder.h"
 #include "tasks/classification/scores.h"
-#include "tasks/registry.h"
 #include "tasks/text_classification/data.h"
+#include "tasks/text_task.h"
 
 namespace tandem::tasks {
 
 // Batches are texts of similar length (data/text/sequence_source.h). With `drop_last`, or a requested batch
 // size, every epoch drops the last texts so that all batches are full.
-class TextClassification final : public Task {
+class TextClassification final
+    : public TextTask<TextClassificationOptions, LabelledTextData, models::TextEncoder> {
  public:
   // Throws options::OptionError when the model is not a text classifier.
   TextClassification(const TextClassificationOptions& options, const Context& context,
                      std::shared_ptr<const LabelledTextData> data);
 
-  nn::Module& model() override { return *model_; }
-  DataPtr data() const override { return data_; }
   Tensor loss(const datasets::Batch& batch, const LossContext& context) override;
 
   datasets::SourcePtr training_source(Device device, Index batch_size = 0) const override;
-  datasets::SourcePtr evaluation_source(const std::string& split, Device device) const override;
-  std::string validation_split() const override;
   datasets::Batch synthetic_batch(Index samples, std::uint64_t seed, Device device) const override;
 
   std::unique_ptr<Evaluation> evaluation(bool details) override;
@@ -39,7 +36,7 @@ class TextClassification final : public Task {
   std::string text_of(const datasets::Batch& batch) const override;
   std::string text_of_data() const override;
   std::string samples_are() const override { return "texts"; }
-  std::vector<Signature> signatures() override;
+  std::vector<Signature> signatures() override { return {signature(data_->max_words())}; }
   // "tandem.words", "tandem.tokenizer", "tandem.max_words" and "tandem.class_names".
   std::map<std::string, std::string> export_metadata() const override;
   std::vector<std::string> predict_options() const override {
@@ -48,13 +45,9 @@ class TextClassification final : public Task {
   void predict(const PredictRequest& request, Device device) override;
 
  private:
-  bool is_overfit_run() const { return context_.loading.overfit_batches > 0; }
+  datasets::SourcePtr source_of(const std::string& split, Device device) const override;
   std::shared_ptr<const datasets::SequenceSource> training_texts(Device device, Index batch_size) const;
 
-  const TextClassificationOptions options_;
-  const Context context_;
-  std::shared_ptr<const LabelledTextData> data_;
-  std::shared_ptr<models::TextEncoder> model_;
   std::unique_ptr<const ClassificationLoss> loss_;
 };
 

@@ -4,7 +4,6 @@
 
 #include "core/error.h"
 #include "data/limits.h"
-#include "files/json_text.h"
 
 namespace tandem::tasks {
 
@@ -24,40 +23,41 @@ std::optional<datasets::PairCodecs> codecs_of(const Json* words_of) {
 
 }  // namespace
 
-DataPtr TranslationData::open(const TranslationOptions& options, const Json* words_of) {
+std::shared_ptr<TranslationData> TranslationData::named(const datasets::PairDataOptions& options) {
   auto data = std::shared_ptr<TranslationData>(new TranslationData());
-  data->name_ = options.data.pairs.corpus.name();
-  data->max_length_ = options.data.pairs.common.max_length;
+  data->name_ = options.corpus.name();
+  data->max_length_ = options.common.max_length;
+  return data;
+}
+
+DataPtr TranslationData::open(const TranslationOptions& options, const Json* words_of) {
+  const auto data = named(options.data.pairs);
   data->corpus_ =
       datasets::open_pairs(options.data.pairs, codecs_of(words_of).value_or(datasets::PairCodecs()));
-  data->training_pairs_ = data->corpus_.train.size();
+  data->training_samples_ = data->corpus_.train.size();
   return data;
 }
 
 DataPtr TranslationData::describe(const TranslationOptions& options, const Json* words_of) {
   const auto codecs = words_of ? codecs_of(words_of) : datasets::described_codecs(options.data.pairs);
   if (!codecs) return open(options);
-  auto data = std::shared_ptr<TranslationData>(new TranslationData());
-  data->name_ = options.data.pairs.corpus.name();
-  data->max_length_ = options.data.pairs.common.max_length;
+  const auto data = named(options.data.pairs);
   data->corpus_.codecs = *codecs;
   return data;
 }
 
 DataPtr TranslationData::recall(const Json& description) {
   auto data = std::shared_ptr<TranslationData>(new TranslationData());
-  try {
+  read_description([&] {
     data->name_ = description.at("name").get<std::string>();
     data->max_length_ = description.at("max_length").get<Index>();
-    data->training_pairs_ = description.at("training_pairs").get<Index>();
+    data->training_samples_ = description.at("training_pairs").get<Index>();
     datasets::PairCodecs& codecs = data->corpus_.codecs;
     codecs.source = datasets::recall_codec(description.at("source_codec"), "data");
     codecs.target = description.at("shared").get<bool>()
                         ? codecs.source
                         : datasets::recall_codec(description.at("target_codec"), "data");
-  } catch (const nlohmann::json::exception& error) {
-    throw UserError("data", fmt::format("the description is damaged: {}", files::json_reason(error)));
-  }
+  });
   require(data->max_length_ > 0 && data->max_length_ <= datasets::kMaxPieces, "data",
           "the description is damaged: texts have up to {} pieces, the maximum is {}", data->max_length_,
           datasets::kMaxPieces);
@@ -67,7 +67,7 @@ DataPtr TranslationData::recall(const Json& description) {
 Json TranslationData::description() const {
   Json description{{"name", name_},
                    {"max_length", max_length_},
-                   {"training_pairs", training_pairs_},
+                   {"training_pairs", training_samples_},
                    {"shared", codecs().shared()},
                    {"source_codec", codecs().source->description()}};
   if (!codecs().shared()) description["target_codec"] = codecs().target->description();
@@ -98,15 +98,6 @@ std::vector<NamedVocabulary> TranslationData::vocabularies() const {
       both.back().words.push_back(codec.piece(static_cast<std::int32_t>(i)));
   }
   return both;
-}
-
-const datasets::EncodedPairs& TranslationData::pairs(const std::string& split) const {
-  ensure(is_open(), "data", "{} is only described", name_);
-  const datasets::EncodedPairs& pairs = split == "train"        ? corpus_.train
-                                        : split == "validation" ? corpus_.validation
-                                                                : corpus_.test;
-  require(pairs.size() > 0, "", "{} has no {} split", name_, split);
-  return pairs;
 }
 
 Index TranslationData::first_of(const std::string& split) const {

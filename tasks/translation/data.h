@@ -4,13 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "tasks/task.h"
+#include "tasks/text_data.h"
 #include "tasks/translation/options.h"
-#include "tasks/vocabularies.h"
 
 namespace tandem::tasks {
 
-class TranslationData final : public Data, public HasVocabularies {
+class TranslationData final : public TextData<datasets::PairCorpus> {
  public:
   // `words_of`: see Context.
   static DataPtr open(const TranslationOptions& options, const Json* words_of = nullptr);
@@ -20,20 +19,13 @@ class TranslationData final : public Data, public HasVocabularies {
   static DataPtr recall(const Json& description);
 
   Json description() const override;
-  Index training_samples() const override { return training_pairs_; }
   // Throws UserError unless the codecs are the same.
   void require_like(const Json& saved, const std::string& weights) const override;
   // Pieces of the source, and of the target.
   std::vector<NamedVocabulary> vocabularies() const override;
 
-  const std::string& name() const { return name_; }
   const datasets::PairCodecs& codecs() const { return corpus_.codecs; }
-  const datasets::PairCorpus& corpus() const { return corpus_; }
-  bool is_open() const { return corpus_.train.size() > 0; }
   Index max_length() const { return max_length_; }
-  // "train", "validation" or "test". Throws UserError for a missing split, InternalError when the data is
-  // only described.
-  const datasets::EncodedPairs& pairs(const std::string& split) const;
 
   // Pairs are numbered through the splits: validation, then test, then training; a batch holds the numbers of
   // its pairs.
@@ -48,11 +40,11 @@ class TranslationData final : public Data, public HasVocabularies {
     std::size_t number;
   };
   TranslationData() = default;
+  // Without a corpus.
+  static std::shared_ptr<TranslationData> named(const datasets::PairDataOptions& options);
   Place place_of(Index pair) const;
 
-  std::string name_;
-  datasets::PairCorpus corpus_;
-  Index max_length_ = 0, training_pairs_ = 0;
+  Index max_length_ = 0;
 };
 
 }  // namespace tandem::tasks

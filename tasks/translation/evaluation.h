@@ -7,6 +7,7 @@
 #include "metrics/error_rate.h"
 #include "metrics/perplexity.h"
 #include "models/sequence_to_sequence.h"
+#include "tasks/translation/search.h"
 
 namespace tandem::tasks {
 

@@ -10,7 +10,7 @@
 #include "core/shapes_backend.h"
 #include "data/text/stream_source.h"
 #include "tasks/families.h"
-#include "tasks/task_factory.h"
+#include "tasks/synthetic.h"
 #include "tasks/translation/evaluation.h"
 #include "tasks/translation/search.h"
 #include "tasks/translation/translate.h"
@@ -21,15 +21,6 @@ namespace {
 
 using datasets::BucketOptions;
 using datasets::EncodedPairs;
-
-std::shared_ptr<models::SequenceToSequence> model_of(const models::ModelOptions& options,
-                                                     const datasets::PairCodecs& codecs, std::uint64_t seed) {
-  const RandomScope random(seed, 0, 0);
-  return models::build_as<models::SequenceToSequence>(options, {.dtype = DType::i64,
-                                                                .words = codecs.source->size(),
-                                                                .target_words = codecs.target->size(),
-                                                                .shared_words = codecs.shared()});
-}
 
 // The first `count` training pairs.
 EncodedPairs first_of(const EncodedPairs& all, Index count) {
@@ -45,23 +36,15 @@ double unknown_share(const EncodedPairs& pairs) {
          static_cast<double>(std::max<std::size_t>(all, 1));
 }
 
-class TranslationRecipe final : public TaskFactoryOf<Translation, TranslationOptions, TranslationData> {
- public:
-  using TaskFactoryOf::TaskFactoryOf;
-  DataPtr open(SampleReport) const override {
-    return TranslationData::open(options(), context().words_of.get());
-  }
-  DataPtr describe() const override { return TranslationData::describe(options(), context().words_of.get()); }
-};
-
 }  // namespace
 
 Translation::Translation(const TranslationOptions& options, const Context& context,
                          std::shared_ptr<const TranslationData> data)
-    : options_(options),
-      context_(context),
-      data_(std::move(data)),
-      model_(model_of(options_.model, data_->codecs(), context_.seed)) {
+    : TextTask(options, context, data,
+               {.dtype = DType::i64,
+                .words = data->codecs().source->size(),
+                .target_words = data->codecs().target->size(),
+                .shared_words = data->codecs().shared()}) {
   if (options_.eval.coverage_penalty > 0.0 && !model_->gives_attention())
     throw options::OptionError("eval.coverage_penalty",
                                "needs attention weights, which this model does not return; set it to 0");
@@ -75,9 +58,9 @@ Tensor Translation::loss(const datasets::Batch& batch, const LossContext& contex
       {.label_smoothing = options_.loss.label_smoothing, .ignore_index = datasets::kNoTarget});
 }
 
-Translation::SourceOfPairs Translation::source_of(const std::string& split, Index pairs,
-                                                  const BucketOptions& options, Device device) const {
-  const EncodedPairs& all = data_->pairs(split);
+Translation::SourceOfPairs Translation::first_pairs(const std::string& split, Index pairs,
+                                                    const BucketOptions& options, Device device) const {
+  const EncodedPairs& all = data_->split(split);
   const datasets::TextCodec& target = *data_->codecs().target;
   return std::make_shared<const datasets::PairSource>(
       std::make_shared<const EncodedPairs>(pairs < all.size() ? first_of(all, pairs) : all),
@@ -88,30 +71,24 @@ Translation::SourceOfPairs Translation::source_of(const std::string& split, Inde
 Translation::SourceOfPairs Translation::training_pairs(Device device, Index batch_size) const {
   const Index count = batch_size > 0 ? batch_size : context_.loading.batch_size;
   const bool by_tokens = batch_size == 0 && options_.data.batch_tokens > 0;
-  Index pairs = data_->pairs("train").size();
+  Index pairs = data_->split("train").size();
   if (is_overfit_run()) pairs = std::min(pairs, count * context_.loading.overfit_batches);
   if ((batch_size > 0 || (context_.loading.drop_last && !by_tokens)) && pairs > count) pairs -= pairs % count;
-  return source_of("train", pairs,
-                   {.sentences = by_tokens ? 0 : count,
-                    .tokens = by_tokens ? options_.data.batch_tokens : 0,
-                    .shuffle = context_.loading.shuffle && !is_overfit_run(),
-                    .seed = context_.seed},
-                   device);
+  return first_pairs("train", pairs,
+                     {.sentences = by_tokens ? 0 : count,
+                      .tokens = by_tokens ? options_.data.batch_tokens : 0,
+                      .shuffle = context_.loading.shuffle && !is_overfit_run(),
+                      .seed = context_.seed},
+                     device);
 }
 
 datasets::SourcePtr Translation::training_source(Device device, Index batch_size) const {
   return training_pairs(device, batch_size);
 }
 
-datasets::SourcePtr Translation::evaluation_source(const std::string& split, Device device) const {
-  if (is_overfit_run() && split == "train") return training_source(device, 0);
-  return source_of(split, data_->pairs(split).size(),
-                   {.sentences = context_.loading.evaluated_at_once(), .shuffle = false}, device);
-}
-
-std::string Translation::validation_split() const {
-  if (is_overfit_run()) return "train";
-  return data_->corpus().validation.size() > 0 ? "validation" : "test";
+datasets::SourcePtr Translation::source_of(const std::string& split, Device device) const {
+  return first_pairs(split, data_->split(split).size(),
+                     {.sentences = context_.loading.evaluated_at_once(), .shuffle = false}, device);
 }
 
 datasets::Batch Translation::synthetic_batch(Index samples, std::uint64_t seed, Device device) const {
@@ -120,13 +97,10 @@ datasets::Batch Translation::synthetic_batch(Index samples, std::uint64_t seed, 
   const Shape target{datasets::padded_length(data_->max_length() + 1, grid), samples};
   RandomStream random({.seed = seed, .purpose = RandomPurpose::synthetic_data});
   const auto pieces = [&](const Shape& shape, Index below) {
-    if (device == kShapes) return Tensor::empty(shape, {DType::i64, kShapes, MemoryKind::data});
-    std::vector<std::int64_t> ids(static_cast<std::size_t>(shape.numel()));
-    for (auto& id : ids) id = random.below(static_cast<std::uint32_t>(below));
-    return Tensor::from(ids, shape);
+    return device == kShapes ? shape_only(shape) : random_ids(shape, below, random);
   };
   const auto numbers = [&](const auto& of) {
-    if (device == kShapes) return Tensor::empty({samples}, {DType::i64, kShapes, MemoryKind::data});
+    if (device == kShapes) return shape_only({samples});
     std::vector<std::int64_t> values;
     for (Index i = 0; i < samples; ++i) values.push_back(of(i));
     return Tensor::from(values, {samples});
@@ -183,13 +157,9 @@ std::vector<std::string> Translation::notes_of_data() const {
 }
 
 std::vector<Signature> Translation::signatures() {
-  return {{.module = model_.get(),
-           .sample = {data_->max_length()},
-           .dtype = DType::i64,
-           .batch_axis = 1,
-           .input = "words",
-           .outputs = {"logits"},
-           .no_graph = "translation needs beam search, which calls the decoder piece by piece"}};
+  Signature own = signature(data_->max_length());
+  own.no_graph = "translation needs beam search, which calls the decoder piece by piece";
+  return {own};
 }
 
 void Translation::predict(const PredictRequest& request, Device device) {
@@ -197,7 +167,8 @@ void Translation::predict(const PredictRequest& request, Device device) {
 }
 
 TaskRegistry::Entry translation_family() {
-  return family_of<TranslationRecipe>("translation", "a text from another one");
+  return family_of<TextTaskFactory<Translation, TranslationOptions, TranslationData>>(
+      "translation", "a text from another one");
 }
 
 }  // namespace tandem::tasks

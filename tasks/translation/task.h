@@ -7,7 +7,7 @@
 
 #include "data/text/pair_source.h"
 #include "models/sequence_to_sequence.h"
-#include "tasks/registry.h"
+#include "tasks/text_task.h"
 #include "tasks/translation/data.h"
 
 namespace tandem::tasks {
@@ -15,20 +15,16 @@ namespace tandem::tasks {
 // Batches are pairs of similar length (data/text/pair_source.h). The loss is the mean over target pieces
 // including ends, and batches are weighted by their number. With `drop_last`, or a requested batch size,
 // every epoch drops the last pairs so that all batches are full.
-class Translation final : public Task {
+class Translation final : public TextTask<TranslationOptions, TranslationData, models::SequenceToSequence> {
  public:
   // Throws options::OptionError when the model is not an encoder–decoder.
   Translation(const TranslationOptions& options, const Context& context,
               std::shared_ptr<const TranslationData> data);
 
-  nn::Module& model() override { return *model_; }
-  DataPtr data() const override { return data_; }
   Tensor loss(const datasets::Batch& batch, const LossContext& context) override;
   PartCounts part_counts() const override { return PartCounts::weight; }
 
   datasets::SourcePtr training_source(Device device, Index batch_size = 0) const override;
-  datasets::SourcePtr evaluation_source(const std::string& split, Device device) const override;
-  std::string validation_split() const override;
   datasets::Batch synthetic_batch(Index samples, std::uint64_t seed, Device device) const override;
 
   std::unique_ptr<Evaluation> evaluation(bool details) override;
@@ -43,16 +39,11 @@ class Translation final : public Task {
   void predict(const PredictRequest& request, Device device) override;
 
  private:
-  bool is_overfit_run() const { return context_.loading.overfit_batches > 0; }
+  datasets::SourcePtr source_of(const std::string& split, Device device) const override;
   using SourceOfPairs = std::shared_ptr<const datasets::PairSource>;
-  SourceOfPairs source_of(const std::string& split, Index pairs, const datasets::BucketOptions& options,
-                          Device device) const;
+  SourceOfPairs first_pairs(const std::string& split, Index pairs, const datasets::BucketOptions& options,
+                            Device device) const;
   SourceOfPairs training_pairs(Device device, Index batch_size) const;
-
-  const TranslationOptions options_;
-  const Context context_;
-  std::shared_ptr<const TranslationData> data_;
-  std::shared_ptr<models::SequenceToSequence> model_;
 };
 
 }  // namespace tandem::tasks

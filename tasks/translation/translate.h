@@ -2,6 +2,7 @@
 #pragma once
 
 #include "models/sequence_to_sequence.h"
+#include "tasks/translation/search.h"
 
 namespace tandem::tasks {
 

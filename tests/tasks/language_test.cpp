@@ -135,7 +135,7 @@ TEST_CASE("the figures of a language model count every target once", "[tasks][la
     for (const double one : nll_of(logits, (*batch)["target"])) nll += one;
     targets += batch->samples;
   }
-  CHECK(targets == static_cast<Index>(trial.data().text("test").ids.size()));
+  CHECK(targets == static_cast<Index>(trial.data().split("test").ids.size()));
   const tasks::Metrics metrics = evaluation.metrics();
   CHECK(tasks::metric(metrics, "loss") == Approx(nll / static_cast<double>(targets)).epsilon(1e-6));
   CHECK(tasks::metric(metrics, "perplexity") ==

@@ -185,7 +185,7 @@ TEST_CASE("sections of packages are described without their text", "[tasks][text
       std::static_pointer_cast<const tasks::LabelledTextData>(tasks::LabelledTextData::describe(given));
   CHECK(data->classes().size() == 39);
   CHECK(data->corpus().vocabulary.size() == 10000);
-  CHECK_THROWS_AS(data->texts("train"), InternalError);
+  CHECK_THROWS_AS(data->split("train"), InternalError);
   given.data.text.common.vocabulary.size = 0;
   CHECK_THAT(user_error_of([&] { tasks::LabelledTextData::describe(given); }), Contains("nowhere"));
 }

@@ -103,7 +103,7 @@ TEST_CASE("an evaluation of translations has the figures of every text by itself
   while (const auto batch = loader.next()) evaluation->add(*batch);
   const tasks::Metrics metrics = evaluation->metrics();
 
-  const datasets::EncodedPairs& pairs = trial.data().pairs("test");
+  const datasets::EncodedPairs& pairs = trial.data().split("test");
   const datasets::TextCodec& codec = *trial.data().codecs().target;
   const std::int64_t mark = codec.end();
   const tasks::BeamOptions options{.width = 2, .max_length = 5, .begin = codec.begin(), .end = codec.end()};
@@ -170,7 +170,7 @@ TEST_CASE("a search tells what the model says of each hypothesis whole", "[tasks
     REQUIRE(found.size() == static_cast<std::size_t>(batch->samples));
     const auto pairs = (*batch)["pair"].to_vector<std::int64_t>();
     for (std::size_t i = 0; i < found.size(); ++i) {
-      const auto source = trial.data().pairs("test").source(pairs[i] - trial.data().first_of("test"));
+      const auto source = trial.data().split("test").source(pairs[i] - trial.data().first_of("test"));
       REQUIRE(found[i].size() == 4);
       for (const tasks::BeamHypothesis& one : found[i]) {
         auto losses = losses_of(trial.model(), source, wide(one.tokens), options.end);
@@ -227,8 +227,8 @@ TEST_CASE("every pair comes once an epoch, by number and by pieces", "[tasks][tr
     return samples;
   };
   Trial trial;
-  CHECK(trial.data().pairs("train").size() == 54);
-  CHECK(trial.data().pairs("validation").size() == 6);
+  CHECK(trial.data().split("train").size() == 54);
+  CHECK(trial.data().split("validation").size() == 6);
   CHECK(samples_of(trial) == 54);
   CHECK(samples_of(trial, 16) == 48);
   Trial dropped({"data.drop_last=true"});
@@ -249,7 +249,7 @@ TEST_CASE("codecs are saved with the weights of a translator", "[tasks][translat
   CHECK_FALSE(recalled->is_open());
   CHECK(recalled->max_length() == 6);
   CHECK(recalled->codecs().source->encode("uq").unknown == 1);
-  CHECK_THROWS_AS(recalled->pairs("train"), InternalError);
+  CHECK_THROWS_AS(recalled->split("train"), InternalError);
   trial.data().require_like(description, "w.safetensors");
   Json changed = description;
   changed["target_codec"]["vocabulary"][3] = "zz";
@@ -295,7 +295,7 @@ TEST_CASE("the pronunciations of a dictionary are described without it", "[tasks
       std::static_pointer_cast<const tasks::TranslationData>(tasks::TranslationData::describe(given));
   CHECK(data->codecs().source->size() == datasets::kCmuCharacters);
   CHECK(data->codecs().target->size() == datasets::kCmuPhonemes);
-  CHECK_THROWS_AS(data->pairs("train"), InternalError);
+  CHECK_THROWS_AS(data->split("train"), InternalError);
 }
 
 TEST_CASE("synthetic batches of a translator have its fields", "[tasks][translation]") {
@@ -349,7 +349,7 @@ TEST_CASE("BLEU is in lower case where the target's codec is, and says so", "[ta
   CHECK(codec.drops_case());
   REQUIRE(trial.task().notes_of_data().size() == 1);
   CHECK_THAT(trial.task().notes_of_data()[0], Contains("BLEU compares in lower case"));
-  const std::string right = codec.decode(data.pairs("test").target(0));
+  const std::string right = codec.decode(data.split("test").target(0));
   CHECK(right == "yes yes yes yes \u00E4h");
   for (const Parameter& parameter : trial.model_as<models::EncoderDecoder>().parameters())
     if (parameter.name() == "decoder.classifier.classifier.bias")

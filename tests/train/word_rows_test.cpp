@@ -10,7 +10,6 @@
 #include "models/language_model.h"
 #include "models/weights.h"
 #include "runs/run_data.h"
-#include "tasks/vocabularies.h"
 #include "tests/tasks/trial.h"
 #include "train/setup.h"
 
@@ -52,7 +51,7 @@ class Trial : public testing::TaskTrial {
     return path;
   }
   const std::vector<std::string> words(std::size_t which = 0) const {
-    return dynamic_cast<const tasks::HasVocabularies&>(*data_).vocabularies().at(which).words;
+    return data_->vocabularies().at(which).words;
   }
   // By word.
   Rows rows(const std::string& table, std::size_t which = 0) {
@@ -156,7 +155,7 @@ TEST_CASE("the vocabulary of the weights can be taken in place of the data's own
   CHECK(started.start().size() == 1);
   CHECK(started.rows("encoder.weight") == saved.rows("encoder.weight"));
   const auto described = runs::describe_data(started.config());
-  CHECK(dynamic_cast<const tasks::HasVocabularies&>(*described).vocabularies()[0].words == saved.words());
+  CHECK(described->vocabularies()[0].words == saved.words());
   CHECK_THAT(user_error_of([&] {
                runs::open_data(
                    config::load("digits_mlp", from(path, {"init_from.vocabulary=from run"})).config, {});

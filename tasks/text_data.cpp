@@ -1,0 +1,36 @@
+#include "tasks/text_data.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "files/json_text.h"
+
+namespace tandem::tasks {
+
+using datasets::Vocabulary;
+
+Vocabulary assumed_words(Index size) {
+  std::vector<std::string> words{std::string(Vocabulary::kUnknownWord), std::string(Vocabulary::kEndWord)};
+  while (static_cast<Index>(words.size()) < size) words.push_back(fmt::format("word {}", words.size()));
+  return {std::move(words), "data.vocabulary.size"};
+}
+
+void require_same_words(const Vocabulary& theirs, const Vocabulary& ours, const std::string& weights,
+                        const std::string& name) {
+  const std::vector<std::string>&a = theirs.words(), &b = ours.words();
+  if (a == b) return;
+  const auto [first, other] = std::ranges::mismatch(a, b);
+  throw UserError("", fmt::format("{}: were trained with other words: {} of them, {} has {}; the first "
+                                  "difference is number {}, \"{}\" there and \"{}\" here",
+                                  weights, a.size(), name, b.size(), first - a.begin(),
+                                  first == a.end() ? "" : *first, other == b.end() ? "" : *other));
+}
+
+void read_description(const std::function<void()>& read) try {
+  read();
+} catch (const nlohmann::json::exception& error) {
+  throw UserError("data", fmt::format("the description is damaged: {}", files::json_reason(error)));
+}
+
+}  // namespace tandem::tasks
