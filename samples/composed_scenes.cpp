@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "core/error.h"
@@ -12,6 +13,8 @@ namespace {
 
 constexpr Index kTrainingScenes = 5000, kTestScenes = 500;
 constexpr std::int64_t kFirstTestScene = 100'000'001;
+constexpr double kMostOverlap = 0.15;
+constexpr int kPlaces = 20;
 
 BoxCorpus corpus_of(const std::string& where, const std::vector<std::string>& classes,
                     std::shared_ptr<const ComposedScenes> scenes, std::int64_t first, Index count) {
@@ -23,6 +26,14 @@ BoxCorpus corpus_of(const std::string& where, const std::vector<std::string>& cl
     object += static_cast<std::int64_t>(corpus.images.back().objects.size());
   }
   return corpus;
+}
+
+double overlap_of(const Rect& a, const Rect& b) {
+  const Index height = std::min(a.bottom(), b.bottom()) - std::max(a.top, b.top);
+  const Index width = std::min(a.right(), b.right()) - std::max(a.left, b.left);
+  if (height <= 0 || width <= 0) return 0;
+  const Index common = height * width;
+  return static_cast<double>(common) / static_cast<double>(a.height * a.width + b.height * b.width - common);
 }
 
 }  // namespace
@@ -51,6 +62,20 @@ BoxImage ComposedScenes::described(std::int64_t id, std::int64_t first_object) c
                              .area = box.area()});
   }
   return image;
+}
+
+bool ComposedScenes::find_place(Rect& to, std::span<const Rect> earlier, RandomStream& random) const {
+  const auto at = [&](Index extent) {
+    return static_cast<Index>(random.below(static_cast<std::uint32_t>(side_ - extent + 1)));
+  };
+  for (int place = 0; place < kPlaces; ++place) {
+    to.top = at(to.height);
+    to.left = at(to.width);
+    if (std::ranges::none_of(earlier,
+                             [&](const Rect& other) { return overlap_of(other, to) > kMostOverlap; }))
+      return true;
+  }
+  return false;
 }
 
 BoxSplits splits_of_scenes(const std::string& where, const std::vector<std::string>& classes,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,9 @@ class ComposedScenes : public ImageMaker {
   Index side() const { return side_; }
   RandomStream drawing_things(std::int64_t id) const { return drawing(id, stream_); }
   RandomStream drawing_ground(std::int64_t id) const { return drawing(id, stream_ + 1); }
+  // Moves `to` to a random place in the scene where its IoU with each of `earlier` is at most 0.15. Returns
+  // false after 20 failed attempts.
+  bool find_place(Rect& to, std::span<const Rect> earlier, RandomStream& random) const;
 
  private:
   RandomStream drawing(std::int64_t id, std::uint32_t stream) const;

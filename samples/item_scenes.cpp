@@ -7,7 +7,6 @@
 #include "data/digits.h"
 #include "data/fashion_mnist.h"
 #include "data/transforms/render.h"
-#include "samples/placing.h"
 
 namespace tandem::datasets {
 
@@ -86,7 +85,7 @@ std::vector<ItemScenes::Paste> ItemScenes::pastes(std::int64_t id) const {
       return std::max<Index>(1, std::lround(static_cast<float>(extent) * scale));
     };
     paste.to = {0, 0, scaled(paste.part.height), scaled(paste.part.width)};
-    if (paste.part.height == 0 || !find_place(paste.to, side(), taken, random)) continue;
+    if (paste.part.height == 0 || !find_place(paste.to, taken, random)) continue;
     taken.push_back(paste.to);
     pastes.push_back(std::move(paste));
   }

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "samples/placing.h"
-
 namespace tandem::datasets {
 
 namespace {
@@ -52,7 +50,7 @@ std::vector<StampScenes::Stamp> StampScenes::stamps(std::int64_t id) const {
     };
     stamp.mirrored = random.below(2) == 1;
     stamp.to = {0, 0, extent(height), extent(width)};
-    if (!find_place(stamp.to, side(), taken, random)) continue;
+    if (!find_place(stamp.to, taken, random)) continue;
     taken.push_back(stamp.to);
     stamps.push_back(stamp);
   }
