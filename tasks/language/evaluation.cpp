@@ -3,10 +3,15 @@
 #include "autograd/modes.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/reduce.h"
-#include "tasks/language/chunk.h"
 #include "tasks/language/options.h"
 
 namespace tandem::tasks {
+
+Chunk chunk_of(const datasets::Batch& batch) {
+  const Tensor& token = batch["token"];
+  const Index streams = token.size(1), words = (batch.samples + streams - 1) / streams;
+  return {token.rows(0, words), batch["target"].rows(0, words)};
+}
 
 Tensor LanguageEvaluation::hidden(const datasets::Batch& batch) {
   const NoGrad no_grad;

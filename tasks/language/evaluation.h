@@ -8,6 +8,15 @@
 
 namespace tandem::tasks {
 
+// Words of a batch of streams, without the padding of its last rows: i64 [words of a stream, N].
+struct Chunk {
+  Tensor token, target;
+};
+
+// Batch::samples counts the targets; the last row may not have one for every stream
+// (data/text/stream_source.h).
+Chunk chunk_of(const datasets::Batch& batch);
+
 // Batches are consecutive chunks of streams; the model's state is carried between them. Every target counts
 // once, including line ends and unknown words. In character models the line end is one character.
 class LanguageEvaluation final : public Evaluation {

@@ -11,7 +11,6 @@
 #include "data/text/candidate_source.h"
 #include "files/json_text.h"
 #include "tasks/families.h"
-#include "tasks/language/chunk.h"
 #include "tasks/language/evaluation.h"
 #include "tasks/language/generate.h"
 #include "tasks/language/penalties.h"
