@@ -9,15 +9,6 @@ LabelledRegistry& masked_sets() {
   return registry;
 }
 
-const options::Schema& MaskedSetOptions::schema() {
-  static const options::Schema schema = options::Describe<MaskedSetOptions>()
-                                            .choice(&MaskedSetOptions::set)
-                                            .include(&MaskedSetOptions::common)
-                                            .options_of(&MaskedSetOptions::set)
-                                            .short_key("name");
-  return schema;
-}
-
 Splits open_masked_set(const MaskedSetOptions& options, const SampleReport& report) {
   return open_set(masked_sets(), options.set, options.common, report);
 }

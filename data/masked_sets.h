@@ -3,6 +3,7 @@
 
 #include <string_view>
 
+#include "data/chosen_set.h"
 #include "data/labelled_set.h"
 
 namespace tandem::datasets {
@@ -11,11 +12,7 @@ namespace tandem::datasets {
 LabelledRegistry& masked_sets();
 
 // Configuration of such a set.
-struct MaskedSetOptions {
-  options::Choice<masked_sets> set;
-  SetOptions common;
-  static const options::Schema& schema();
-};
+using MaskedSetOptions = ChosenSet<masked_sets, SetOptions>;
 
 // Opens a set as open_dataset (data/registry.h) does.
 Splits open_masked_set(const MaskedSetOptions& options, const SampleReport& report = {});

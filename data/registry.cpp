@@ -19,15 +19,6 @@ LabelledRegistry& labelled_sets() {
   return registry;
 }
 
-const options::Schema& LabelledSetOptions::schema() {
-  static const options::Schema schema = options::Describe<LabelledSetOptions>()
-                                            .choice(&LabelledSetOptions::set)
-                                            .include(&LabelledSetOptions::common)
-                                            .options_of(&LabelledSetOptions::set)
-                                            .short_key("name");
-  return schema;
-}
-
 Splits open_dataset(const LabelledSetOptions& options, const SampleReport& report) {
   return open_set(labelled_sets(), options.set, options.common, report);
 }

@@ -4,6 +4,7 @@
 #include <span>
 #include <string_view>
 
+#include "data/chosen_set.h"
 #include "data/labelled_set.h"
 #include "data/transforms/pipeline.h"
 
@@ -13,11 +14,7 @@ namespace tandem::datasets {
 LabelledRegistry& labelled_sets();
 
 // Configuration of such a set.
-struct LabelledSetOptions {
-  options::Choice<labelled_sets> set;
-  SetOptions common;
-  static const options::Schema& schema();
-};
+using LabelledSetOptions = ChosenSet<labelled_sets, SetOptions>;
 
 // Throws UserError for missing files, with their package or archive, and for invalid files. `report` receives
 // the samples that a set skips, if it is configured to skip.

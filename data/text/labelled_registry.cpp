@@ -10,21 +10,12 @@ LabelledCorpusRegistry& labelled_corpora() {
   return family;
 }
 
-const options::Schema& LabelledTextOptions::schema() {
-  static const options::Schema schema = options::Describe<LabelledTextOptions>()
-                                            .choice(&LabelledTextOptions::corpus)
-                                            .include(&LabelledTextOptions::common)
-                                            .options_of(&LabelledTextOptions::corpus)
-                                            .short_key("name");
-  return schema;
-}
-
 LabelledCorpus open_labelled_corpus(const LabelledTextOptions& options) {
-  return labelled_corpora().make(options.corpus).read(options.common);
+  return labelled_corpora().make(options.set).read(options.common);
 }
 
 std::vector<std::string> known_classes(const LabelledTextOptions& options) {
-  return labelled_corpora().make(options.corpus).classes;
+  return labelled_corpora().make(options.set).classes;
 }
 
 }  // namespace tandem::datasets

@@ -2,6 +2,7 @@
 // extensions.
 #pragma once
 
+#include "data/chosen_set.h"
 #include "data/text/labelled_corpus.h"
 
 namespace tandem::datasets {
@@ -10,11 +11,7 @@ namespace tandem::datasets {
 LabelledCorpusRegistry& labelled_corpora();
 
 // Configuration of such a corpus.
-struct LabelledTextOptions {
-  options::Choice<labelled_corpora> corpus;
-  LabelledCorpusOptions common;
-  static const options::Schema& schema();
-};
+using LabelledTextOptions = ChosenSet<labelled_corpora, LabelledCorpusOptions>;
 
 // Throws UserError for missing or invalid files.
 LabelledCorpus open_labelled_corpus(const LabelledTextOptions& options);

@@ -9,26 +9,17 @@ PairCorpusRegistry& pair_corpora() {
   return family;
 }
 
-const options::Schema& PairDataOptions::schema() {
-  static const options::Schema schema = options::Describe<PairDataOptions>()
-                                            .choice(&PairDataOptions::corpus)
-                                            .include(&PairDataOptions::common)
-                                            .options_of(&PairDataOptions::corpus)
-                                            .short_key("name");
-  return schema;
-}
-
 PairOptions resolved(const PairDataOptions& options) {
   const PairOptions& common = options.common;
   if (common.codec || common.source_codec || common.target_codec) return common;
-  PairOptions own = pair_corpora().make(options.corpus).defaults;
+  PairOptions own = pair_corpora().make(options.set).defaults;
   if (!own.codec && !own.source_codec) own.codec = CodecChoice("unigram");
   own.max_length = common.max_length;
   return own;
 }
 
 PairCorpus open_pairs(const PairDataOptions& options, const PairCodecs& known) {
-  return make_pair_corpus(pair_corpora().make(options.corpus).read(), resolved(options), known);
+  return make_pair_corpus(pair_corpora().make(options.set).read(), resolved(options), known);
 }
 
 PairCorpus open_pairs(std::string_view name, const PairOptions& common, const options::Given& own) {

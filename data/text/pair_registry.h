@@ -4,6 +4,7 @@
 #include <functional>
 #include <string_view>
 
+#include "data/chosen_set.h"
 #include "data/text/pair_corpus.h"
 
 namespace tandem::datasets {
@@ -20,11 +21,7 @@ using PairCorpusRegistry = options::Registry<PairReader()>;
 PairCorpusRegistry& pair_corpora();
 
 // Configuration of a pair corpus.
-struct PairDataOptions {
-  options::Choice<pair_corpora> corpus;
-  PairOptions common;
-  static const options::Schema& schema();
-};
+using PairDataOptions = ChosenSet<pair_corpora, PairOptions>;
 
 // The common options, with the corpus's own codecs where `options.common` names none.
 PairOptions resolved(const PairDataOptions& options);

@@ -9,16 +9,7 @@ CorpusRegistry& corpora() {
   return family;
 }
 
-const options::Schema& TextOptions::schema() {
-  static const options::Schema schema = options::Describe<TextOptions>()
-                                            .choice(&TextOptions::corpus)
-                                            .include(&TextOptions::common)
-                                            .options_of(&TextOptions::corpus)
-                                            .short_key("name");
-  return schema;
-}
-
-TextCorpus open_corpus(const TextOptions& options) { return corpora().make(options.corpus, options.common); }
+TextCorpus open_corpus(const TextOptions& options) { return corpora().make(options.set, options.common); }
 
 TextCorpus open_corpus(std::string_view name, const CorpusOptions& common, const options::Given& own) {
   return open_corpus({options::Choice<corpora>(name, own), common});

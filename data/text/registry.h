@@ -3,6 +3,7 @@
 
 #include <string_view>
 
+#include "data/chosen_set.h"
 #include "data/text/corpus.h"
 
 namespace tandem::datasets {
@@ -11,11 +12,7 @@ namespace tandem::datasets {
 CorpusRegistry& corpora();
 
 // Configuration of a corpus.
-struct TextOptions {
-  options::Choice<corpora> corpus;
-  CorpusOptions common;
-  static const options::Schema& schema();
-};
+using TextOptions = ChosenSet<corpora, CorpusOptions>;
 
 // Throws UserError for missing or invalid files.
 TextCorpus open_corpus(const TextOptions& options);

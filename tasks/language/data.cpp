@@ -6,7 +6,7 @@ namespace tandem::tasks {
 
 std::shared_ptr<LanguageData> LanguageData::named(const datasets::TextOptions& options) {
   auto data = std::shared_ptr<LanguageData>(new LanguageData());
-  data->name_ = options.corpus.name();
+  data->name_ = options.set.name();
   data->set_tokenizer(options.common.tokenizer);
   return data;
 }

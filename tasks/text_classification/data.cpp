@@ -11,7 +11,7 @@ namespace tandem::tasks {
 
 std::shared_ptr<LabelledTextData> LabelledTextData::named(const datasets::LabelledTextOptions& options) {
   auto data = std::shared_ptr<LabelledTextData>(new LabelledTextData());
-  data->name_ = options.corpus.name();
+  data->name_ = options.set.name();
   data->set_tokenizer(options.common.tokenizer);
   data->max_words_ = options.common.max_words;
   return data;

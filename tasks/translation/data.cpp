@@ -25,7 +25,7 @@ std::optional<datasets::PairCodecs> codecs_of(const Json* words_of) {
 
 std::shared_ptr<TranslationData> TranslationData::named(const datasets::PairDataOptions& options) {
   auto data = std::shared_ptr<TranslationData>(new TranslationData());
-  data->name_ = options.corpus.name();
+  data->name_ = options.set.name();
   data->max_length_ = options.common.max_length;
   return data;
 }

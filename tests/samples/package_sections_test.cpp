@@ -39,7 +39,7 @@ TEST_CASE("sections are folded into classes", "[text]") {
   CHECK(class_of_section("virtual") == "misc");
   CHECK(class_of_section("a section of next year") == "misc");
   CHECK(datasets::known_classes(
-            {.corpus = options::Choice<datasets::labelled_corpora>("package_sections"), .common = {}})
+            {.set = options::Choice<datasets::labelled_corpora>("package_sections"), .common = {}})
             .size() == 39);
 }
 

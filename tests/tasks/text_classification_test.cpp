@@ -179,7 +179,7 @@ TEST_CASE("words and classes are saved with the weights of a classifier of texts
 
 TEST_CASE("sections of packages are described without their text", "[tasks][text]") {
   tasks::TextClassificationOptions given;
-  given.data.text.corpus =
+  given.data.text.set =
       options::Choice<datasets::labelled_corpora>("package_sections", {{"path", "nowhere"}});
   const auto data =
       std::static_pointer_cast<const tasks::LabelledTextData>(tasks::LabelledTextData::describe(given));

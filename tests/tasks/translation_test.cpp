@@ -290,7 +290,7 @@ TEST_CASE("one codec for both sides makes one table, and is one codec when recal
 
 TEST_CASE("the pronunciations of a dictionary are described without it", "[tasks][translation]") {
   tasks::TranslationOptions given;
-  given.data.pairs.corpus = options::Choice<datasets::pair_corpora>("cmu_dictionary", {{"path", "nowhere"}});
+  given.data.pairs.set = options::Choice<datasets::pair_corpora>("cmu_dictionary", {{"path", "nowhere"}});
   const auto data =
       std::static_pointer_cast<const tasks::TranslationData>(tasks::TranslationData::describe(given));
   CHECK(data->codecs().source->size() == datasets::kCmuCharacters);

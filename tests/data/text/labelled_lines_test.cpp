@@ -117,7 +117,7 @@ TEST_CASE("a corpus of labelled texts is opened by its name", "[text]") {
   const std::string train = folder.write("train.tsv", kTrain),
                     test = folder.write("test.tsv", "pets\ta dog\n");
   const datasets::LabelledTextOptions options{
-      .corpus = Corpus("labelled_lines", {{"train", train}, {"test", test}, {"validation", test}}),
+      .set = Corpus("labelled_lines", {{"train", train}, {"test", test}, {"validation", test}}),
       .common = {}};
   CHECK(datasets::open_labelled_corpus(options).validation.size() == 1);
   CHECK(datasets::known_classes(options).empty());
