@@ -121,24 +121,14 @@ class CenterCrop final : public Transform {
   Extents size_;
 };
 
-class HorizontalFlip final : public Transform {
+// Calls kFlip at random.
+template <void (ImageWork::*kFlip)()>
+class Flip final : public Transform {
  public:
-  explicit HorizontalFlip(const FlipOptions& options) : probability_(options.probability) {}
+  explicit Flip(const FlipOptions& options) : probability_(options.probability) {}
   WindowEffect effect(Extents) const override { return WindowEffect::flips; }
   void apply(ImageWork& image, RandomStream& random) const override {
-    if (chance(random, probability_)) image.mirror();
-  }
-
- private:
-  double probability_;
-};
-
-class VerticalFlip final : public Transform {
- public:
-  explicit VerticalFlip(const FlipOptions& options) : probability_(options.probability) {}
-  WindowEffect effect(Extents) const override { return WindowEffect::flips; }
-  void apply(ImageWork& image, RandomStream& random) const override {
-    if (chance(random, probability_)) image.flip();
+    if (chance(random, probability_)) (image.*kFlip)();
   }
 
  private:
@@ -269,8 +259,10 @@ std::vector<TransformInfo> geometric_transforms() {
       transform<RandomCrop>("random_crop", "pad, then crop at a random position", add_padding(crop), true),
       transform<RandomResizedCrop>("random_resized_crop",
                                    "crop a part of random size and aspect and resize it", part, true),
-      transform<HorizontalFlip>("horizontal_flip", "mirror left to right, at random", describe_flip(), true),
-      transform<VerticalFlip>("vertical_flip", "flip upside down, at random", describe_flip(), true),
+      transform<Flip<&ImageWork::mirror>>("horizontal_flip", "mirror left to right, at random",
+                                          describe_flip(), true),
+      transform<Flip<&ImageWork::flip>>("vertical_flip", "flip upside down, at random", describe_flip(),
+                                        true),
       transform<Resize>("resize", "resize bilinearly, to a size or by the shorter side", resize, false),
       transform<CenterCrop>("center_crop", "crop the centre; smaller images are padded with black",
                             with_size<CenterCropOptions>("size of the crop, side or [height, width]"), false),
