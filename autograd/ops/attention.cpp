@@ -201,47 +201,24 @@ AttentionResult additive_attention(const Tensor& query, const Tensor& key, const
   return apply(ops::AdditiveAttention{mask}, {query, key, value, weights.v, weights.g, weights.b});
 }
 
-namespace {
-
-// [T,N,H·D] → [N,H,T,D], and back.
-Tensor heads_apart(const Tensor& x, Index heads) {
-  return permute(reshape(x, {x.size(0), x.size(1), heads, x.size(2) / heads}), {1, 2, 0, 3});
-}
-Tensor heads_together(const Tensor& x) {
-  return reshape(permute(x, {2, 0, 1, 3}), {x.size(2), x.size(0), x.size(1) * x.size(3)});
-}
-
-void check_heads(const char* op, const Tensor& query, const Tensor& key, const Tensor& value,
-                 const AttentionOptions& options) {
-  require(options.heads > 0, op, "needs at least one head, got {}", options.heads);
-  require(std::isfinite(options.scale), op, "the scale must be finite, got {}", options.scale);
-  for (const Tensor* t : {&query, &key, &value}) {
-    require(t->defined() && is_floating(t->dtype()) && t->rank() == 3, op,
-            "query, key and value must be floating [T,N,H·D], got {}", to_string(*t));
-    require(t->size(2) > 0 && t->size(2) % options.heads == 0, op, "{} does not divide into {} heads",
-            to_string(*t), options.heads);
-  }
-  require(key.size(1) == query.size(1) && key.size(2) == query.size(2), op,
-          "query {} expects keys [Tk,{},{}], got {}", to_string(query.shape()), query.size(1), query.size(2),
-          to_string(key.shape()));
-  require(value.size(0) == key.size(0) && value.size(1) == key.size(1), op,
-          "key {} expects values [{},{},C], got {}", to_string(key.shape()), key.size(0), key.size(1),
-          to_string(value.shape()));
-}
-
-}  // namespace
-
 Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                     const AttentionOptions& options) {
-  check_heads("scaled_dot_product_attention", query, key, value, options);
-  const Index heads = options.heads;
-  const double size = static_cast<double>(query.size(2) / heads);
-  const double scale = options.scale == 0.0 ? 1.0 / std::sqrt(size) : options.scale;
+  constexpr const char* kOp = "scaled_dot_product_attention";
+  for (const Tensor* t : {&query, &key, &value})
+    require(t->defined() && is_floating(t->dtype()) && t->rank() > 2, kOp,
+            "query, key and value must be floating [N,…,T,D], got {}", to_string(*t));
+  require(key.shape() == query.shape().with(query.rank() - 2, key.size(-2)), kOp,
+          "query and key may differ only in T, got {} and {}", to_string(query.shape()),
+          to_string(key.shape()));
+  require(value.shape() == key.shape().with(key.rank() - 1, value.size(-1)), kOp,
+          "key and value may differ only in D, got {} and {}", to_string(key.shape()),
+          to_string(value.shape()));
+  const double scale = options.scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
+  require(std::isfinite(scale), kOp, "the scale must be finite, got {}", scale);
   // Scaling the query instead of the scores takes fewer operations, and keeps 16-bit scores small.
-  const Tensor scores = matmul(heads_apart(query * scale, heads), heads_apart(key, heads), false, true);
-  const Tensor weights = masked_softmax(scores, {options.lengths, options.causal});
-  return heads_together(
-      matmul(dropout(weights, options.dropout, options.training), heads_apart(value, heads)));
+  const Tensor weights =
+      masked_softmax(matmul(query * scale, key, false, true), {options.lengths, options.causal});
+  return matmul(dropout(weights, options.dropout, options.training), value);
 }
 
 }  // namespace tandem

@@ -7,6 +7,8 @@
 // 16-bit under mixed precision. Luong's attention is masked_softmax between two products.
 #pragma once
 
+#include <optional>
+
 #include "autograd/op.h"
 #include "core/op_options.h"
 
@@ -18,18 +20,17 @@ namespace tandem {
 Tensor masked_softmax(const Tensor& x, const AttentionMask& mask = {});
 
 struct AttentionOptions {
-  Index heads = 1;
-  double scale = 0.0;  // of the products; 0: 1/√D
-  Tensor lengths{};    // of the keys of each row, as AttentionMask's
+  std::optional<double> scale{};  // of the products; default: 1/√D
+  Tensor lengths{};               // of the keys of each row, as AttentionMask's
   bool causal = false;
   double dropout = 0.0;  // of the weights
   bool training = true;
 };
 
-// Softmax(scale·q·kᵀ)·v for each head (Vaswani et al. 2017): query [Tq,N,H·D], key [Tk,N,H·D], value
-// [Tk,N,H·E] → [Tq,N,H·E], the layout of sequences; head h has the h-th D columns. Products are matmul's, in
-// 16 bits under mixed precision. Keys and values beyond a length must be finite, because they are multiplied
-// by zero. Throws UserError for mismatched shapes.
+// Softmax(scale·q·kᵀ)·v (Vaswani et al. 2017): query [N,…,Tq,D], key [N,…,Tk,D], value [N,…,Tk,E] →
+// [N,…,Tq,E], where heads are an axis as in PyTorch. Products are matmul's, in 16 bits under mixed precision.
+// Keys and values beyond a length must be finite, because they are multiplied by zero. Throws UserError for
+// mismatched shapes.
 Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                     const AttentionOptions& options = {});
 

@@ -1,11 +1,7 @@
 #include "nn/layers/attention.h"
 
-#include <cmath>
-
 #include "autograd/ops/attention.h"
-#include "autograd/ops/elementwise.h"
 #include "autograd/ops/matmul.h"
-#include "autograd/ops/random.h"
 #include "autograd/ops/shape.h"
 #include "core/error.h"
 
@@ -35,20 +31,17 @@ SelfAttention::SelfAttention(Index features, const SelfAttentionOptions& options
 Tensor SelfAttention::forward(const Tensor& x) {
   require(x.rank() == 3 && x.size(2) == features_, kSelfAttention, "expects [N,T,{}], got {}", features_,
           to_string(x));
-  const Index size = features_ / options_.heads;
   const auto heads_apart = [&](const Tensor& part) {
-    return permute(reshape(part, {x.size(0), x.size(1), options_.heads, size}), {0, 2, 1, 3});
+    return permute(reshape(part, {x.size(0), x.size(1), options_.heads, features_ / options_.heads}),
+                   {0, 2, 1, 3});
   };
   // One product for all three projections.
   const TensorList parts = split(linear(x, in_weight_.tensor(), tensor_if_defined(in_bias_)),
                                  {features_, features_, features_}, 2);
-  // Scaling the query instead of the scores takes fewer operations, and keeps 16-bit scores small.
-  const Tensor query = heads_apart(parts[0] * (1.0 / std::sqrt(static_cast<double>(size))));
-  const Tensor weights =
-      dropout(masked_softmax(matmul(query, heads_apart(parts[1]), false, true), {.causal = options_.causal}),
-              options_.dropout, training());
-  const Tensor gathered = permute(matmul(weights, heads_apart(parts[2])), {0, 2, 1, 3});
-  return (*out_)(reshape(gathered, {x.size(0), x.size(1), features_}));
+  const Tensor gathered = scaled_dot_product_attention(
+      heads_apart(parts[0]), heads_apart(parts[1]), heads_apart(parts[2]),
+      {.causal = options_.causal, .dropout = options_.dropout, .training = training()});
+  return (*out_)(reshape(permute(gathered, {0, 2, 1, 3}), x.shape()));
 }
 
 std::string SelfAttention::describe() const {

@@ -1,6 +1,7 @@
 // Rows of autograd/ops/attention.h: every mask against loops in f64, and vectors of PyTorch's.
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <optional>
 
 #include "autograd/ops/attention.h"
 #include "autograd/ops/elementwise.h"
@@ -116,98 +117,97 @@ Rows softmax_forms() {
 
 // ---- scaled dot products
 
-Array dot_products(const Arrays& x, const Mask& mask, Index heads, double scale) {
-  const Index queries = x[0].shape[0], rows = x[0].shape[1], keys = x[1].shape[0];
-  const Index d = x[0].shape[2] / heads, e = x[2].shape[2] / heads;
-  Array y({queries, rows, heads * e});
-  for_each_index({queries, rows, heads}, [&](const Indices& i) {
-    const Index t = i[0], n = i[1], h = i[2];
+// x: query, key and value, [N,T,D] or [N,H,T,D].
+Array dot_products(const Arrays& x, const Mask& mask, std::optional<double> given) {
+  const Shape& shape = x[0].shape;
+  const Index queries = shape.at(-2), keys = x[1].shape.at(-2), d = shape.at(-1), e = x[2].shape.at(-1);
+  const double scale = given.value_or(1.0 / std::sqrt(static_cast<double>(d)));
+  Array y(shape.with(shape.rank() - 1, e));
+  for_each_index(shape.with(shape.rank() - 1, 1), [&](const Indices& query) {
+    // Element (t, c) of a sequence of this query's head.
+    const auto at = [&](Index t, Index c) {
+      Indices index = query;
+      index[index.size() - 2] = t;
+      index.back() = c;
+      return index;
+    };
+    const Index n = query.front(), t = query[query.size() - 2];
     std::vector<double> scores;
     std::vector<bool> seen;
     for (Index s = 0; s < keys; ++s) {
       double score = 0.0;
-      for (Index k = 0; k < d; ++k) score += x[0](t, n, h * d + k) * x[1](s, n, h * d + k);
+      for (Index k = 0; k < d; ++k) score += x[0].at(at(t, k)) * x[1].at(at(s, k));
       scores.push_back(score * scale);
       seen.push_back(mask.sees(n, t, s, queries, keys));
     }
     const std::vector<double> weights = weights_of(scores, seen);
     for (Index s = 0; s < keys; ++s) {
       for (Index c = 0; c < e; ++c)
-        y(t, n, h * e + c) += weights[static_cast<std::size_t>(s)] * x[2](s, n, h * e + c);
+        y.at(at(t, c)) += weights[static_cast<std::size_t>(s)] * x[2].at(at(s, c));
     }
   });
   return y;
+}
+
+Tensor attend(const Shape& query, const Shape& key, const Shape& value,
+              const AttentionOptions& options = {}) {
+  return scaled_dot_product_attention(zeros(query), zeros(key), zeros(value), options);
 }
 
 Rows dot_product_rows() {
   struct Form {
     const char* name;
     Mask mask;
-    Index heads;
-    double scale;
+    std::optional<double> scale;
     std::vector<Shapes> cases;
   };
-  // Queries of four features a head first: their scale, 1/2, rounds nothing.
+  // Queries of four features first: their scale, 1/2, rounds nothing.
   const std::vector<Form> forms = {
       {"in dot products",
        {},
-       1,
-       0.0,
-       {{{2, 2, 4}, {3, 2, 4}, {3, 2, 3}},
+       {},
+       {{{2, 2, 4}, {2, 3, 4}, {2, 3, 3}},
         {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
-        {{0, 2, 4}, {3, 2, 4}, {3, 2, 3}},
-        {{9, 3, 18}, {17, 3, 18}, {17, 3, 33}}}},
+        {{2, 0, 4}, {2, 3, 4}, {2, 3, 3}},
+        {{3, 9, 18}, {3, 17, 18}, {3, 17, 33}}}},
       {"in dot products of heads, causal",
        {{}, true},
-       2,
-       0.0,
-       {{{3, 2, 8}, {3, 2, 8}, {3, 2, 4}},
-        {{5, 1, 6}, {3, 1, 6}, {3, 1, 2}},
-        {{2, 1, 2}, {4, 1, 2}, {4, 1, 2}}}},
+       {},
+       {{{2, 2, 3, 4}, {2, 2, 3, 4}, {2, 2, 3, 2}},
+        {{1, 2, 5, 3}, {1, 2, 3, 3}, {1, 2, 3, 1}},
+        {{1, 2, 2, 1}, {1, 2, 4, 1}, {1, 2, 4, 1}}}},
       {"in dot products of heads, lengths",
        {{3, 0, 1}, false},
-       3,
        0.25,
-       {{{2, 3, 3}, {3, 3, 3}, {3, 3, 6}}, {{7, 3, 21}, {11, 3, 21}, {11, 3, 48}}}}};
+       {{{3, 3, 2, 1}, {3, 3, 3, 1}, {3, 3, 3, 2}}, {{3, 3, 7, 7}, {3, 3, 11, 7}, {3, 3, 11, 16}}}}};
   Rows rows;
   for (const Form& form : forms) {
-    rows.push_back({.op = "masked_softmax",
-                    .variant = form.name,
-                    .run =
-                        [form](const TensorList& x) {
-                          return scaled_dot_product_attention(x[0], x[1], x[2],
-                                                              {.heads = form.heads,
-                                                               .scale = form.scale,
-                                                               .lengths = form.mask.made().lengths,
-                                                               .causal = form.mask.causal});
-                        },
-                    .oracle =
-                        [form](const Arrays& x) {
-                          const double size = static_cast<double>(x[0].shape[2] / form.heads);
-                          return dot_products(x, form.mask, form.heads,
-                                              form.scale == 0.0 ? 1.0 / std::sqrt(size) : form.scale);
-                        },
-                    .cases = form.cases,
-                    .draws = {{.low = -1.5, .high = 1.5}},
-                    .normalised = true,
-                    .slack = 2.0});  // scores and weights are rounded, too
+    rows.push_back(
+        {.op = "masked_softmax",
+         .variant = form.name,
+         .run =
+             [form](const TensorList& x) {
+               return scaled_dot_product_attention(
+                   x[0], x[1], x[2],
+                   {.scale = form.scale, .lengths = form.mask.made().lengths, .causal = form.mask.causal});
+             },
+         .oracle = [form](const Arrays& x) { return dot_products(x, form.mask, form.scale); },
+         .cases = form.cases,
+         .draws = {{.low = -1.5, .high = 1.5}},
+         .normalised = true,
+         .slack = 2.0});  // scores and weights are rounded, too
   }
   rows[0].refusals = {
-      {"[scaled_dot_product_attention] query, key and value must be floating [T,N,H·D], got f32[2,3]",
-       CALL(scaled_dot_product_attention(zeros({2, 3}), zeros({2, 1, 3}), zeros({2, 1, 3})))},
-      {"[scaled_dot_product_attention] f32[2,1,3] does not divide into 2 heads",
-       CALL(
-           scaled_dot_product_attention(zeros({2, 1, 3}), zeros({2, 1, 3}), zeros({2, 1, 4}), {.heads = 2}))},
-      {"[scaled_dot_product_attention] needs at least one head, got 0",
-       CALL(
-           scaled_dot_product_attention(zeros({2, 1, 3}), zeros({2, 1, 3}), zeros({2, 1, 4}), {.heads = 0}))},
-      {"[scaled_dot_product_attention] query [2,1,3] expects keys [Tk,1,3], got [2,2,3]",
-       CALL(scaled_dot_product_attention(zeros({2, 1, 3}), zeros({2, 2, 3}), zeros({2, 1, 4})))},
-      {"[scaled_dot_product_attention] key [2,1,3] expects values [2,1,C], got [3,1,4]",
-       CALL(scaled_dot_product_attention(zeros({2, 1, 3}), zeros({2, 1, 3}), zeros({3, 1, 4})))},
+      {"[scaled_dot_product_attention] query, key and value must be floating [N,…,T,D], got f32[2,3]",
+       CALL(attend({2, 3}, {1, 2, 3}, {1, 2, 3}))},
+      {"[scaled_dot_product_attention] query and key may differ only in T, got [1,2,3] and [2,2,3]",
+       CALL(attend({1, 2, 3}, {2, 2, 3}, {1, 2, 4}))},
+      {"[scaled_dot_product_attention] key and value may differ only in D, got [1,2,3] and [1,3,4]",
+       CALL(attend({1, 2, 3}, {1, 2, 3}, {1, 3, 4}))},
+      {"[scaled_dot_product_attention] the scale must be finite, got inf",
+       CALL(attend({1, 2, 0}, {1, 2, 0}, {1, 2, 4}))},
       {"[masked_softmax] length 3 of row 0 lies outside [0,2]",
-       CALL(scaled_dot_product_attention(zeros({2, 1, 3}), zeros({2, 1, 3}), zeros({2, 1, 4}),
-                                         {.lengths = Mask{{3}}.made().lengths}))}};
+       CALL(attend({1, 2, 3}, {1, 2, 3}, {1, 2, 4}, {.lengths = Mask{{3}}.made().lengths}))}};
   return rows;
 }
 

@@ -150,8 +150,8 @@ TEST_CASE("multiply-adds of cells and of attention are those of loops", "[ops][t
   CHECK(additive.multiply_adds == counted);
   // Two heads of three columns.
   const Stated scaled([] {
-    scaled_dot_product_attention(ones({kQueries, kRows, 6}), ones({kKeys, kRows, 6}), ones({kKeys, kRows, 6}),
-                                 {.heads = 2});
+    scaled_dot_product_attention(ones({kRows, 2, kQueries, 3}), ones({kRows, 2, kKeys, 3}),
+                                 ones({kRows, 2, kKeys, 3}));
   });
   CHECK(scaled.multiply_adds == 2 * kRows * 2 * kQueries * kKeys * 3);
 }

@@ -42,8 +42,10 @@ class CachedAttention final : public nn::Module {
         after.set(name, cached.defined() ? concat({cached, own}, 0) : own);
         return after.find(name);
       };
+      const auto rows_first = [](const Tensor& sequences) { return transpose(sequences, 0, 1); };
       const Tensor keys = grown("keys", (*key_)(x)), values = grown("values", (*value_)(x));
-      return add(x, scaled_dot_product_attention((*query_)(x), keys, values, {.causal = true}));
+      return add(x, rows_first(scaled_dot_product_attention(rows_first((*query_)(x)), rows_first(keys),
+                                                            rows_first(values), {.causal = true})));
     });
   }
   std::string describe() const override { return "CachedAttention"; }
