@@ -10,7 +10,9 @@
 #include "amp/gradient_histogram.h"
 #include "amp/planned_policy.h"
 #include "amp/watched_forward.h"
-#include "autograd/ops/all_ops.h"
+#include "autograd/ops/elementwise_ops.h"
+#include "autograd/ops/norm_ops.h"
+#include "autograd/ops/reduce_ops.h"
 
 namespace tandem::amp {
 

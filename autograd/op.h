@@ -165,30 +165,4 @@ struct TypesOfForward<O (Op::*)(Context&, S&, const I&) const> {
 template <class Op>
 using TypesOf = detail::TypesOfForward<decltype(&Op::forward)>;
 
-// Compile-time list of ops, for `tandem ls ops` and for tests that find ops without a row.
-template <class... Ops>
-struct TypeList {};
-
-namespace detail {
-template <class... Lists>
-struct Concat;
-template <class... A>
-struct Concat<TypeList<A...>> {
-  using type = TypeList<A...>;
-};
-template <class... A, class... B, class... Rest>
-struct Concat<TypeList<A...>, TypeList<B...>, Rest...> {
-  using type = typename Concat<TypeList<A..., B...>, Rest...>::type;
-};
-}  // namespace detail
-
-template <class... Lists>
-using ConcatLists = typename detail::Concat<Lists...>::type;
-
-// Calls visit.operator()<Op>() for every op of the list.
-template <class... Ops, class Visitor>
-void for_each_op(TypeList<Ops...>, Visitor&& visit) {
-  (visit.template operator()<Ops>(), ...);
-}
-
 }  // namespace tandem

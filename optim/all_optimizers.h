@@ -1,7 +1,8 @@
 // Registry entries of the built-in optimizers. docs/add-an-optimizer.md
 #pragma once
 
-#include "autograd/op.h"
+#include <vector>
+
 #include "optim/adafactor.h"
 #include "optim/adagrad.h"
 #include "optim/adam.h"
@@ -14,6 +15,9 @@
 
 namespace tandem::optim {
 
-using AllOptimizers = TypeList<Sgd, Adam, AdamW, Rmsprop, Adagrad, Lars, Lamb, Muon, Adafactor>;
+inline std::vector<OptimizerRegistry::Entry> built_in_optimizers() {
+  return {Sgd::entry(),  Adam::entry(), AdamW::entry(), Rmsprop::entry(),  Adagrad::entry(),
+          Lars::entry(), Lamb::entry(), Muon::entry(),  Adafactor::entry()};
+}
 
 }  // namespace tandem::optim

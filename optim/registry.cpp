@@ -4,18 +4,9 @@
 
 namespace tandem::optim {
 
-namespace {
-
-template <class... Optimizers>
-std::vector<OptimizerRegistry::Entry> entries_of(TypeList<Optimizers...>) {
-  return {Optimizers::entry()...};
-}
-
-}  // namespace
-
 OptimizerRegistry& optimizers() {
   static OptimizerRegistry registry({.what = "optimizer", .help = "update rule", .fallback = "sgd"},
-                                    {[] { return entries_of(AllOptimizers{}); }});
+                                    {built_in_optimizers});
   return registry;
 }
 

@@ -1,6 +1,7 @@
 #include "autograd/ops/all_ops.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "autograd/apply.h"
@@ -8,9 +9,12 @@
 
 namespace tandem {
 
-std::vector<const OpInfo*> all_op_infos() {
-  std::vector<const OpInfo*> infos;
-  for_each_op(AllOps{}, [&]<class Op>() { infos.push_back(&Op::info); });
+OpInfos all_op_infos() {
+  OpInfos infos;
+  for (const auto& family :
+       {attention_ops, boxes_ops, conv_ops, elementwise_ops, index_ops, loss_ops, matmul_ops, norm_ops,
+        pool_ops, random_ops, reduce_ops, rnn_ops, shape_ops, softmax_ops})
+    std::ranges::copy(family(), std::back_inserter(infos));
   const auto name = [](const OpInfo* info) { return std::string_view(info->name); };
   std::ranges::sort(infos, {}, name);
   const auto twice = std::ranges::adjacent_find(infos, {}, name);

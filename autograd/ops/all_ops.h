@@ -1,33 +1,40 @@
-// List of every op of every family, for tools that list ops and for tests that find ops without a row. An op
-// that is missing from its family's list is invisible to them.
+// All ops, for tools that list them and for tests that find ops without a row.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "autograd/ops/attention_ops.h"
-#include "autograd/ops/boxes_ops.h"
-#include "autograd/ops/conv_ops.h"
-#include "autograd/ops/elementwise_ops.h"
-#include "autograd/ops/index_ops.h"
-#include "autograd/ops/loss_ops.h"
-#include "autograd/ops/matmul_ops.h"
-#include "autograd/ops/norm_ops.h"
-#include "autograd/ops/pool_ops.h"
-#include "autograd/ops/random_ops.h"
-#include "autograd/ops/reduce_ops.h"
-#include "autograd/ops/rnn_ops.h"
-#include "autograd/ops/shape_ops.h"
-#include "autograd/ops/softmax_ops.h"
+#include "autograd/op.h"
 
 namespace tandem {
 
-using AllOps = ConcatLists<ElementwiseOps, ReduceOps, MatmulOps, ConvOps, PoolOps, NormOps, SoftmaxOps,
-                           LossOps, IndexOps, ShapeOps, RandomOps, RnnOps, AttentionOps, BoxOps>;
+using OpInfos = std::vector<const OpInfo*>;
+
+template <class... Ops>
+OpInfos infos_of() {
+  return {&Ops::info...};
+}
+
+// The ops of a family, listed beside them in autograd/ops/<family>.cpp. An op that is missing there is
+// invisible to tools and tests.
+OpInfos attention_ops();
+OpInfos boxes_ops();
+OpInfos conv_ops();
+OpInfos elementwise_ops();
+OpInfos index_ops();
+OpInfos loss_ops();
+OpInfos matmul_ops();
+OpInfos norm_ops();
+OpInfos pool_ops();
+OpInfos random_ops();
+OpInfos reduce_ops();
+OpInfos rnn_ops();
+OpInfos shape_ops();
+OpInfos softmax_ops();
 
 // All built-in ops, sorted by name. Throws InternalError when two ops share a name.
-std::vector<const OpInfo*> all_op_infos();
+OpInfos all_op_infos();
 
 // The op of that name: built-in, or applied by the program from outside the tree; nullptr if unknown.
 const OpInfo* find_op(std::string_view name);

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "autograd/apply.h"
+#include "autograd/ops/all_ops.h"
 #include "autograd/ops/attention_ops.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/lengths.h"
@@ -220,5 +221,7 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
       masked_softmax(matmul(query * scale, key, false, true), {options.lengths, options.causal});
   return matmul(dropout(weights, options.dropout, options.training), value);
 }
+
+OpInfos attention_ops() { return infos_of<ops::MaskedSoftmax, ops::AdditiveAttention>(); }
 
 }  // namespace tandem

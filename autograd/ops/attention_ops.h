@@ -35,6 +35,4 @@ struct AdditiveAttention {
 
 }  // namespace ops
 
-using AttentionOps = TypeList<ops::MaskedSoftmax, ops::AdditiveAttention>;
-
 }  // namespace tandem

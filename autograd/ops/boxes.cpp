@@ -1,7 +1,8 @@
 #include "autograd/ops/boxes.h"
 
 #include "autograd/apply.h"
-#include "autograd/ops/boxes_ops.h"
+#include "autograd/ops/all_ops.h"
+#include "autograd/ops/parts.h"
 #include "core/error.h"
 #include "core/kernels/boxes.h"
 
@@ -9,30 +10,49 @@ namespace tandem {
 
 namespace ops {
 
-MatchedBoxes MatchBoxes::forward(Context& context, Nothing&, const In& in) const {
-  const Index images = in.boxes.size(0), anchors = in.anchors.size(0);
-  const MatchedBoxes out{context.empty({images, anchors}, DType::i32),
-                         context.empty({images, anchors, 4}, DType::f32),
-                         context.empty({images}, DType::i32)};
-  context.backend.boxes().match_boxes({.anchors = in.anchors,
-                                       .boxes = in.boxes,
-                                       .options = options,
-                                       .label = out.label,
-                                       .code = out.code,
-                                       .unmatched = out.unmatched});
-  return out;
-}
+namespace {
 
-MinedAnchors MineNegatives::forward(Context& context, Nothing&, const In& in) const {
-  const MinedAnchors out{context.empty(in.loss.shape(), DType::f32),
-                         context.empty(in.loss.shape(), DType::f32)};
-  context.backend.boxes().mine_negatives({.loss = in.loss,
-                                          .label = in.label,
-                                          .options = options,
-                                          .class_weight = out.class_weight,
-                                          .box_weight = out.box_weight});
-  return out;
-}
+struct MatchBoxes {
+  BoxMatchOptions options;
+  static constexpr OpInfo info{"match_boxes", CastRule::none, {.kind = OpKind::computes, .family = "boxes"}};
+  struct In {
+    Tensor anchors, boxes;
+  };
+  MatchedBoxes forward(Context& context, Nothing&, const In& in) const {
+    const Index images = in.boxes.size(0), anchors = in.anchors.size(0);
+    const MatchedBoxes out{context.empty({images, anchors}, DType::i32),
+                           context.empty({images, anchors, 4}, DType::f32),
+                           context.empty({images}, DType::i32)};
+    context.backend.boxes().match_boxes({.anchors = in.anchors,
+                                         .boxes = in.boxes,
+                                         .options = options,
+                                         .label = out.label,
+                                         .code = out.code,
+                                         .unmatched = out.unmatched});
+    return out;
+  }
+};
+
+struct MineNegatives {
+  MiningOptions options;
+  static constexpr OpInfo info{
+      "mine_negatives", CastRule::none, {.kind = OpKind::computes, .family = "boxes"}};
+  struct In {
+    Tensor loss, label;
+  };
+  MinedAnchors forward(Context& context, Nothing&, const In& in) const {
+    const MinedAnchors out{context.empty(in.loss.shape(), DType::f32),
+                           context.empty(in.loss.shape(), DType::f32)};
+    context.backend.boxes().mine_negatives({.loss = in.loss,
+                                            .label = in.label,
+                                            .options = options,
+                                            .class_weight = out.class_weight,
+                                            .box_weight = out.box_weight});
+    return out;
+  }
+};
+
+}  // namespace
 
 }  // namespace ops
 
@@ -79,5 +99,7 @@ MinedAnchors mine_negatives(const Tensor& loss, const Tensor& label, const Minin
           options.negatives_per_positive, options.min_negatives);
   return apply(ops::MineNegatives{options}, {loss, label});
 }
+
+OpInfos boxes_ops() { return infos_of<ops::MatchBoxes, ops::MineNegatives>(); }
 
 }  // namespace tandem

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "autograd/apply.h"
+#include "autograd/ops/all_ops.h"
 #include "autograd/ops/conv_ops.h"
 #include "autograd/ops/elementwise_ops.h"
 #include "autograd/ops/matmul_ops.h"
@@ -305,6 +306,10 @@ Tensor conv1d(const Tensor& x, const Tensor& filter, const Tensor& bias, const C
                            .dilation = {1, options.dilation},
                            .groups = options.groups});
   return reshape(y, Shape{y.size(0), y.size(2), y.size(3)});
+}
+
+OpInfos conv_ops() {
+  return infos_of<ops::Conv2d, ops::Conv2dInputGradient, ops::Conv2dFilterGradient, ops::ConvTranspose2d>();
 }
 
 }  // namespace tandem

@@ -80,7 +80,4 @@ Tensor conv2d_filter_gradient(const Tensor& x, const Tensor& dy, std::array<Inde
                               const Conv2dOptions& options, const GradOutput* sink = nullptr,
                               bool rounded = false);
 
-using ConvOps =
-    TypeList<ops::Conv2d, ops::Conv2dInputGradient, ops::Conv2dFilterGradient, ops::ConvTranspose2d>;
-
 }  // namespace tandem

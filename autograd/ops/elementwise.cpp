@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "autograd/apply.h"
+#include "autograd/ops/all_ops.h"
 #include "autograd/ops/elementwise_ops.h"
 #include "autograd/ops/reduce.h"
 #include "core/error.h"
@@ -527,5 +528,16 @@ Tensor less(const Tensor& a, const Tensor& b) { return ops::compare<ops::Less>(a
 Tensor less_equal(const Tensor& a, const Tensor& b) { return ops::compare<ops::LessEqual>(a, b); }
 Tensor greater(const Tensor& a, const Tensor& b) { return ops::compare<ops::Greater>(a, b); }
 Tensor greater_equal(const Tensor& a, const Tensor& b) { return ops::compare<ops::GreaterEqual>(a, b); }
+
+OpInfos elementwise_ops() {
+  return infos_of<ops::Neg, ops::Abs, ops::Sign, ops::Square, ops::Sqrt, ops::Rsqrt, ops::Reciprocal,
+                  ops::Exp, ops::Expm1, ops::Log, ops::Log1p, ops::Sin, ops::Cos, ops::Tanh, ops::Sigmoid,
+                  ops::Erf, ops::Relu, ops::Relu6, ops::LeakyRelu, ops::Elu, ops::Gelu, ops::GeluTanh,
+                  ops::Silu, ops::Softplus, ops::Hardswish, ops::Hardsigmoid, ops::Clamp, ops::AddScalar,
+                  ops::MulScalar, ops::DivScalar, ops::ScalarSub, ops::ScalarDiv, ops::PowScalar, ops::Cast,
+                  ops::Add, ops::Sub, ops::Mul, ops::Div, ops::Pow, ops::Maximum, ops::Minimum, ops::Prelu,
+                  ops::LerpScalar, ops::Lerp, ops::Where, ops::Equal, ops::NotEqual, ops::Less,
+                  ops::LessEqual, ops::Greater, ops::GreaterEqual>();
+}
 
 }  // namespace tandem

@@ -239,14 +239,4 @@ struct GreaterEqual : Comparison<GreaterEqual, formulas::GreaterEqual> {
 
 }  // namespace ops
 
-using ElementwiseOps =
-    TypeList<ops::Neg, ops::Abs, ops::Sign, ops::Square, ops::Sqrt, ops::Rsqrt, ops::Reciprocal, ops::Exp,
-             ops::Expm1, ops::Log, ops::Log1p, ops::Sin, ops::Cos, ops::Tanh, ops::Sigmoid, ops::Erf,
-             ops::Relu, ops::Relu6, ops::LeakyRelu, ops::Elu, ops::Gelu, ops::GeluTanh, ops::Silu,
-             ops::Softplus, ops::Hardswish, ops::Hardsigmoid, ops::Clamp, ops::AddScalar, ops::MulScalar,
-             ops::DivScalar, ops::ScalarSub, ops::ScalarDiv, ops::PowScalar, ops::Cast, ops::Add, ops::Sub,
-             ops::Mul, ops::Div, ops::Pow, ops::Maximum, ops::Minimum, ops::Prelu, ops::LerpScalar, ops::Lerp,
-             ops::Where, ops::Equal, ops::NotEqual, ops::Less, ops::LessEqual, ops::Greater,
-             ops::GreaterEqual>;
-
 }  // namespace tandem

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autograd/apply.h"
+#include "autograd/ops/all_ops.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/index_ops.h"
 #include "autograd/ops/shape.h"
@@ -205,6 +206,11 @@ ValuesAndIndices topk(const Tensor& x, Index k, int axis, bool largest) {
 ValuesAndIndices sort(const Tensor& x, int axis, bool descending) {
   const int at = normalized_axis(axis, x.rank(), "sort");
   return apply(ops::Sort{{x.shape()[at], at, descending, x.shape()}}, {x});
+}
+
+OpInfos index_ops() {
+  return infos_of<ops::Embedding, ops::Gather, ops::ScatterAdd, ops::IndexSelect, ops::IndexAdd, ops::OneHot,
+                  ops::TopK, ops::Sort>();
 }
 
 }  // namespace tandem

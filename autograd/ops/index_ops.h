@@ -110,7 +110,4 @@ struct Sort {
 
 }  // namespace ops
 
-using IndexOps = TypeList<ops::Embedding, ops::Gather, ops::ScatterAdd, ops::IndexSelect, ops::IndexAdd,
-                          ops::OneHot, ops::TopK, ops::Sort>;
-
 }  // namespace tandem

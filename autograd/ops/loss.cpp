@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "autograd/apply.h"
+#include "autograd/ops/all_ops.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/elementwise_ops.h"
 #include "autograd/ops/index_ops.h"
@@ -399,6 +400,15 @@ Tensor focal_loss(const Tensor& logits, const Tensor& target, double alpha, doub
   require(alpha <= 1.0, "focal_loss", "alpha {} exceeds 1; a negative alpha switches balancing off", alpha);
   require(gamma >= 0.0, "focal_loss", "gamma {} is negative", gamma);
   return ops::pointwise_loss(ops::loss_rules::Focal{alpha, gamma}, logits, target, reduce);
+}
+
+OpInfos loss_ops() {
+  return infos_of<ops::CrossEntropy, ops::SoftCrossEntropy, ops::NllLoss, ops::DiceLoss,
+                  ops::PointwiseLoss<ops::loss_rules::Mse>, ops::PointwiseLoss<ops::loss_rules::L1>,
+                  ops::PointwiseLoss<ops::loss_rules::SmoothL1>, ops::PointwiseLoss<ops::loss_rules::Huber>,
+                  ops::PointwiseLoss<ops::loss_rules::BceWithLogits>,
+                  ops::PointwiseLoss<ops::loss_rules::Bce>, ops::PointwiseLoss<ops::loss_rules::KlDiv>,
+                  ops::PointwiseLoss<ops::loss_rules::Focal>>();
 }
 
 }  // namespace tandem

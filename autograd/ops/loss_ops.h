@@ -145,11 +145,4 @@ struct Focal {
 
 }  // namespace ops
 
-using LossOps =
-    TypeList<ops::CrossEntropy, ops::SoftCrossEntropy, ops::NllLoss, ops::DiceLoss,
-             ops::PointwiseLoss<ops::loss_rules::Mse>, ops::PointwiseLoss<ops::loss_rules::L1>,
-             ops::PointwiseLoss<ops::loss_rules::SmoothL1>, ops::PointwiseLoss<ops::loss_rules::Huber>,
-             ops::PointwiseLoss<ops::loss_rules::BceWithLogits>, ops::PointwiseLoss<ops::loss_rules::Bce>,
-             ops::PointwiseLoss<ops::loss_rules::KlDiv>, ops::PointwiseLoss<ops::loss_rules::Focal>>;
-
 }  // namespace tandem

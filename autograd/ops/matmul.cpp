@@ -1,6 +1,7 @@
 #include "autograd/ops/matmul.h"
 
 #include "autograd/apply.h"
+#include "autograd/ops/all_ops.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/matmul_ops.h"
 #include "autograd/ops/reduce.h"
@@ -208,6 +209,10 @@ Tensor sum_of_outer_products(const Tensor& left, const Tensor& right, const Grad
 
 Tensor bias_gradient(const Tensor& x, const GradOutput* sink) {
   return apply(ops::BiasGradient{}, {x}, sink).y;
+}
+
+OpInfos matmul_ops() {
+  return infos_of<ops::Matmul, ops::Linear, ops::SumOfOuterProducts, ops::BiasGradient>();
 }
 
 }  // namespace tandem

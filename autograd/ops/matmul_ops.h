@@ -59,6 +59,4 @@ struct BiasGradient {
 Tensor sum_of_outer_products(const Tensor& left, const Tensor& right, const GradOutput* sink = nullptr);
 Tensor bias_gradient(const Tensor& x, const GradOutput* sink = nullptr);
 
-using MatmulOps = TypeList<ops::Matmul, ops::Linear, ops::SumOfOuterProducts, ops::BiasGradient>;
-
 }  // namespace tandem

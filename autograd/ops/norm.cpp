@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "autograd/apply.h"
+#include "autograd/ops/all_ops.h"
 #include "autograd/ops/elementwise_ops.h"
 #include "autograd/ops/norm_ops.h"
 #include "autograd/ops/norm_peers.h"
@@ -464,6 +465,10 @@ Tensor group_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, Inde
   ops::check_parameter(ops::GroupNorm::info, gamma, op.parameter_shape, "gamma");
   ops::check_parameter(ops::GroupNorm::info, beta, op.parameter_shape, "beta");
   return apply(op, {x, gamma, beta}).y;
+}
+
+OpInfos norm_ops() {
+  return infos_of<ops::BatchNormTrain, ops::BatchNormInfer, ops::LayerNorm, ops::GroupNorm>();
 }
 
 }  // namespace tandem

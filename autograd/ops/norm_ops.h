@@ -75,6 +75,4 @@ struct GroupNorm : RowNormTensors {
 
 }  // namespace ops
 
-using NormOps = TypeList<ops::BatchNormTrain, ops::BatchNormInfer, ops::LayerNorm, ops::GroupNorm>;
-
 }  // namespace tandem

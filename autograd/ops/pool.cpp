@@ -1,6 +1,7 @@
 #include "autograd/ops/pool.h"
 
 #include "autograd/apply.h"
+#include "autograd/ops/all_ops.h"
 #include "autograd/ops/pool_ops.h"
 #include "core/kernels/pool.h"
 
@@ -195,5 +196,11 @@ Tensor adaptive_avg_pool2d(const Tensor& x, Index out_height, Index out_width) {
 }
 
 Tensor global_avg_pool2d(const Tensor& x) { return apply(ops::GlobalAvgPool2d{ops::extent_of(x)}, {x}).y; }
+
+OpInfos pool_ops() {
+  return infos_of<ops::MaxPool2d, ops::MaxPool2dGradient, ops::MaxPool2dSelect, ops::AvgPool2d,
+                  ops::AvgPool2dGradient, ops::AdaptiveAvgPool2d, ops::AdaptiveAvgPool2dGradient,
+                  ops::GlobalAvgPool2d, ops::GlobalAvgPool2dGradient>();
+}
 
 }  // namespace tandem

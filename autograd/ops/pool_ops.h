@@ -101,8 +101,4 @@ struct GlobalAvgPool2dGradient {
 
 }  // namespace ops
 
-using PoolOps = TypeList<ops::MaxPool2d, ops::MaxPool2dGradient, ops::MaxPool2dSelect, ops::AvgPool2d,
-                         ops::AvgPool2dGradient, ops::AdaptiveAvgPool2d, ops::AdaptiveAvgPool2dGradient,
-                         ops::GlobalAvgPool2d, ops::GlobalAvgPool2dGradient>;
-
 }  // namespace tandem

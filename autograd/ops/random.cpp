@@ -3,46 +3,72 @@
 #include <cmath>
 
 #include "autograd/apply.h"
-#include "autograd/ops/random_ops.h"
+#include "autograd/ops/all_ops.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/parts.h"
 #include "core/error.h"
 #include "core/kernels/random.h"
+#include "core/random.h"
 
 namespace tandem {
 
 namespace ops {
 
-Result Dropout::forward(Context& context, Nothing&, const Operand& in) const {
-  require(is_floating(in.x.dtype()), info.name, "has no meaning for {}", name_of(in.x.dtype()));
-  Result out{context.empty(in.x.shape())};
-  drop(context.backend, in.x, out.y);
-  return out;
-}
+namespace {
 
-// A mask is a function of the key and the position in memory, so one key gives every slice the same mask.
-void Dropout::drop(Backend& backend, const Tensor& x, const Tensor& y) const {
-  if (!locked) return backend.random().dropout(x, key, p, y);
-  for (Index i = 0; i < x.size(0); ++i) backend.random().dropout(x.rows(i, 1), key, p, y.rows(i, 1));
-}
+struct Dropout {
+  static constexpr OpInfo info{"dropout", CastRule::neutral, {.kind = OpKind::draws}};
+  RandomKey key;
+  double p = 0.5;
+  bool locked = false;  // one mask for all slices of the outermost axis
+  Result forward(Context& context, Nothing&, const Operand& in) const {
+    require(is_floating(in.x.dtype()), info.name, "has no meaning for {}", name_of(in.x.dtype()));
+    Result out{context.empty(in.x.shape())};
+    drop(context.backend, in.x, out.y);
+    return out;
+  }
+  // The same mask, because dropout is linear in x.
+  Operand backward(const Nothing&, const Result& dy, const Needs& needs) const {
+    if (needs.create_graph()) return {apply(*this, {dy.y}).y};
+    const Tensor dx = needs.may_overwrite(dy.y) ? dy.y.detach() : Tensor::empty(dy.y.shape(), dy.y.options());
+    drop(backend_for(dx.device()), dy.y, dx);
+    return {dx};
+  }
+  // Draws the mask and writes masked x to y, which may be x. A mask is a function of the key and the position
+  // in memory, so one key gives every slice the same mask.
+  void drop(Backend& backend, const Tensor& x, const Tensor& y) const {
+    if (!locked) return backend.random().dropout(x, key, p, y);
+    for (Index i = 0; i < x.size(0); ++i) backend.random().dropout(x.rows(i, 1), key, p, y.rows(i, 1));
+  }
+};
 
-// The same mask, because dropout is linear in x.
-Operand Dropout::backward(const Nothing&, const Result& dy, const Needs& needs) const {
-  if (needs.create_graph()) return {apply(*this, {dy.y}).y};
-  const Tensor dx = needs.may_overwrite(dy.y) ? dy.y.detach() : Tensor::empty(dy.y.shape(), dy.y.options());
-  drop(backend_for(dx.device()), dy.y, dx);
-  return {dx};
-}
+struct RandomNormal {
+  static constexpr OpInfo info{"random_normal", CastRule::none, {.kind = OpKind::draws}};
+  RandomKey key;
+  Shape shape;
+  TensorOptions options;
+  double mean = 0.0, stddev = 1.0;
+  Result forward(Context& context, Nothing&, const Nothing&) const {
+    Result out{Tensor::empty(shape, options)};
+    context.backend.random().random_normal(key, out.y, mean, stddev);
+    return out;
+  }
+};
 
-Result RandomNormal::forward(Context& context, Nothing&, const Nothing&) const {
-  Result out{Tensor::empty(shape, options)};
-  context.backend.random().random_normal(key, out.y, mean, stddev);
-  return out;
-}
+struct RandomUniform {
+  static constexpr OpInfo info{"random_uniform", CastRule::none, {.kind = OpKind::draws}};
+  RandomKey key;
+  Shape shape;
+  TensorOptions options;
+  double low = 0.0, high = 1.0;
+  Result forward(Context& context, Nothing&, const Nothing&) const {
+    Result out{Tensor::empty(shape, options)};
+    context.backend.random().random_uniform(key, out.y, low, high);
+    return out;
+  }
+};
 
-Result RandomUniform::forward(Context& context, Nothing&, const Nothing&) const {
-  Result out{Tensor::empty(shape, options)};
-  context.backend.random().random_uniform(key, out.y, low, high);
-  return out;
-}
+}  // namespace
 
 }  // namespace ops
 
@@ -96,5 +122,7 @@ Tensor random_uniform(const Shape& shape, double low, double high, const TensorO
   op.high = high;
   return apply(op, {}).y;
 }
+
+OpInfos random_ops() { return infos_of<ops::Dropout, ops::RandomNormal, ops::RandomUniform>(); }
 
 }  // namespace tandem

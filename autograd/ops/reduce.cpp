@@ -1,6 +1,7 @@
 #include "autograd/ops/reduce.h"
 
 #include "autograd/apply.h"
+#include "autograd/ops/all_ops.h"
 #include "autograd/ops/elementwise_ops.h"
 #include "autograd/ops/reduce_ops.h"
 #include "autograd/ops/shape.h"
@@ -350,6 +351,11 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
     if (axis < lead || (shape[axis - lead] == 1 && x.shape()[axis] != 1)) axes.push_back(axis);
   }
   return reshape(axes.empty() ? x : sum(x, axes), shape);
+}
+
+OpInfos reduce_ops() {
+  return infos_of<ops::Sum, ops::Mean, ops::Var, ops::Prod, ops::Max, ops::Min, ops::LogSumExp, ops::Norm,
+                  ops::ArgMax, ops::ArgMin, ops::CumSum>();
 }
 
 }  // namespace tandem

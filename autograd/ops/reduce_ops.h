@@ -102,7 +102,4 @@ struct CumSum {
 
 }  // namespace ops
 
-using ReduceOps = TypeList<ops::Sum, ops::Mean, ops::Var, ops::Prod, ops::Max, ops::Min, ops::LogSumExp,
-                           ops::Norm, ops::ArgMax, ops::ArgMin, ops::CumSum>;
-
 }  // namespace tandem

@@ -1,6 +1,7 @@
 #include "autograd/ops/rnn.h"
 
 #include "autograd/apply.h"
+#include "autograd/ops/all_ops.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/lengths.h"
 #include "autograd/ops/matmul.h"
@@ -285,5 +286,7 @@ RnnResult rnn_stack(const Tensor& x, const RnnState& state, std::span<const RnnW
   }
   return {input, {stack(h, 0), c.empty() ? Tensor() : stack(c, 0)}};
 }
+
+OpInfos rnn_ops() { return infos_of<ops::Lstm, ops::Gru, ops::Rnn>(); }
 
 }  // namespace tandem

@@ -38,6 +38,4 @@ using Rnn = RnnOp<RnnCell::rnn_tanh>;  // or relu
 
 }  // namespace ops
 
-using RnnOps = TypeList<ops::Lstm, ops::Gru, ops::Rnn>;
-
 }  // namespace tandem

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "autograd/apply.h"
+#include "autograd/ops/all_ops.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape_ops.h"
@@ -452,6 +453,11 @@ Tensor resize2d(const Tensor& x, Index height, Index width, const ResizeOptions&
     if (to[1 + axis] == x.size(1 + axis)) op.options.scale[axis] = 0.0;
   }
   return apply(op, {x}).y;
+}
+
+OpInfos shape_ops() {
+  return infos_of<ops::Reshape, ops::Permute, ops::Concat, ops::Stack, ops::Split, ops::Unbind, ops::Slice,
+                  ops::Pad, ops::BroadcastTo, ops::Flip, ops::Resize2d, ops::Resize2dAdjoint>();
 }
 
 }  // namespace tandem

@@ -115,8 +115,4 @@ struct Resize2dAdjoint {
 
 }  // namespace ops
 
-using ShapeOps =
-    TypeList<ops::Reshape, ops::Permute, ops::Concat, ops::Stack, ops::Split, ops::Unbind, ops::Slice,
-             ops::Pad, ops::BroadcastTo, ops::Flip, ops::Resize2d, ops::Resize2dAdjoint>;
-
 }  // namespace tandem

@@ -1,6 +1,7 @@
 #include "autograd/ops/softmax.h"
 
 #include "autograd/apply.h"
+#include "autograd/ops/all_ops.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/softmax_ops.h"
@@ -47,5 +48,7 @@ Tensor along(const Tensor& x, int axis) {
 
 Tensor softmax(const Tensor& x, int axis) { return along<ops::Softmax>(x, axis); }
 Tensor log_softmax(const Tensor& x, int axis) { return along<ops::LogSoftmax>(x, axis); }
+
+OpInfos softmax_ops() { return infos_of<ops::Softmax, ops::LogSoftmax>(); }
 
 }  // namespace tandem

@@ -22,6 +22,4 @@ using LogSoftmax = SoftmaxOp<true>;
 
 }  // namespace ops
 
-using SoftmaxOps = TypeList<ops::Softmax, ops::LogSoftmax>;
-
 }  // namespace tandem
