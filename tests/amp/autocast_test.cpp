@@ -16,6 +16,7 @@
 #include "core/convert.h"
 #include "core/error.h"
 #include "core/options/check.h"
+#include "core/random.h"
 #include "models/mlp.h"
 #include "models/resnet.h"
 #include "nn/layers.h"

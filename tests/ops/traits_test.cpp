@@ -6,6 +6,11 @@
 
 #include "autograd/apply.h"
 #include "autograd/ops/all_ops.h"
+#include "autograd/ops/attention.h"
+#include "autograd/ops/conv_ops.h"
+#include "autograd/ops/matmul_ops.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/rnn.h"
 #include "tests/ops/harness.h"
 
 using namespace tandem;
