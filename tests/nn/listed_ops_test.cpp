@@ -9,7 +9,6 @@ using namespace tandem;
 
 TEST_CASE("every op that a program applies is in the list of its family", "[all_ops]") {
   const OpInfos listed = all_op_infos();
-  CHECK(listed.size() == applied_ops().size());
   for (const OpInfo* applied : applied_ops()) {
     INFO(applied->name);
     CHECK(std::ranges::count(listed, applied) == 1);
