@@ -1,6 +1,7 @@
 // Layer types with weights, normalisation and pooling; residual blocks.
 #include "models/layer_types.h"
 #include "models/resnet_words.h"
+#include "nn/layers.h"
 
 template <>
 struct tandem::options::EnumNames<tandem::nn::WeightInit> {

@@ -1,5 +1,6 @@
 // Layer types that rearrange values, and activations.
 #include "models/layer_types.h"
+#include "nn/layers.h"
 
 template <>
 struct tandem::options::EnumNames<tandem::nn::FlattenOrder> {

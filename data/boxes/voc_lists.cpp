@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t kMaxListBytes = std::uint64_t{256} << 20;
 
-std::vector<std::string_view> words_of(std::string_view line) {
+std::vector<std::string_view> words_of_line(std::string_view line) {
   constexpr std::string_view kBetween = " \t\r";
   std::vector<std::string_view> words;
   for (;;) {
@@ -49,7 +49,7 @@ void read_voc_list(const fs::path& path, VocList& list) {
   std::size_t number = 0;
   files::each_line(files::without_byte_order_mark(text), [&](std::string_view line, bool) {
     const std::string place = fmt::format("{}:{}", path.string(), ++number);
-    const std::vector<std::string_view> words = words_of(line);
+    const std::vector<std::string_view> words = words_of_line(line);
     if (words.empty()) return;
     const std::string_view id = words[0], flag = words.size() > 1 ? words[1] : "1";
     require(words.size() <= 2 && (flag == "1" || flag == "-1" || flag == "0"), place,

@@ -14,8 +14,6 @@ Tensor ClassificationLoss::operator()(const Tensor& output, const datasets::Batc
 
 namespace {
 
-using Entry = ClassificationLosses::Entry;
-
 // Weight of a part of a step: of a micro-batch, a shard, a rank.
 enum class BatchCounts : std::uint8_t { samples, class_weights };
 
@@ -79,8 +77,8 @@ class ElementwiseLoss final : public ClassificationLoss {
 };
 
 template <class Options>
-Entry elementwise_entry(std::string name, std::string help, options::Schema keys,
-                        typename ElementwiseLoss<Options>::Formula formula) {
+ClassificationLosses::Entry elementwise_entry(std::string name, std::string help, options::Schema keys,
+                                              typename ElementwiseLoss<Options>::Formula formula) {
   return ClassificationLosses::entry<Options>(
       std::move(name), std::move(help), std::move(keys),
       [formula](const Options& options, Index classes) -> std::unique_ptr<ClassificationLoss> {
@@ -105,7 +103,7 @@ struct tandem::options::EnumNames<tandem::tasks::BatchCounts> {
 namespace tandem::tasks {
 namespace {
 
-Entry cross_entropy_entry() {
+ClassificationLosses::Entry cross_entropy_entry() {
   return ClassificationLosses::entry<CrossEntropyOptions>(
       "cross_entropy", "cross-entropy of the softmax with classes or class probabilities",
       options::Describe<CrossEntropyOptions>()

@@ -19,7 +19,7 @@ namespace tandem::tasks {
 
 namespace {
 
-constexpr std::size_t kBatch = 64;
+constexpr std::size_t kImagesAtOnce = 64;
 
 struct Input {
   std::string name;  // "shoe.png", "shoes.npy[3]"
@@ -95,7 +95,7 @@ class Predictor {
   void add(std::vector<Input> inputs) {
     for (Input& input : inputs) {
       waiting_.push_back(std::move(input));
-      if (waiting_.size() == kBatch) finish();
+      if (waiting_.size() == kImagesAtOnce) finish();
     }
   }
 

@@ -1,6 +1,7 @@
 #include "tasks/classification/scores.h"
 
 #include <limits>
+#include <string>
 
 #include "autograd/modes.h"
 #include "core/error.h"

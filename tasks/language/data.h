@@ -1,6 +1,8 @@
 // Data of a language model: a text as word ids, and its vocabulary.
 #pragma once
 
+#include <memory>
+
 #include "data/text/corpus.h"
 #include "tasks/language/options.h"
 #include "tasks/text_data.h"

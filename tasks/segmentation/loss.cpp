@@ -23,8 +23,6 @@ Tensor SegmentationLoss::operator()(const Tensor& output, const Tensor& mask) co
 
 namespace {
 
-using Entry = SegmentationLosses::Entry;
-
 // Weight of a part of a step: of a micro-batch, a shard, a rank.
 enum class PixelBatchCounts : std::uint8_t { samples, pixels };
 
@@ -155,7 +153,7 @@ const options::Schema& TermOptions::schema() {
 
 namespace {
 
-Entry cross_entropy_dice_entry() {
+SegmentationLosses::Entry cross_entropy_dice_entry() {
   using Options = CrossEntropyDiceOptions;
   return SegmentationLosses::entry<Options>(
       "cross_entropy_dice", "weighted sum of softmax cross entropy and Dice loss",
@@ -174,7 +172,7 @@ Entry cross_entropy_dice_entry() {
       });
 }
 
-Entry bce_dice_entry() {
+SegmentationLosses::Entry bce_dice_entry() {
   using Options = BceDiceOptions;
   return SegmentationLosses::entry<Options>(
       "bce_dice", "two classes: binary cross entropy of one score and Dice loss of the second class",

@@ -13,7 +13,7 @@ namespace tandem::tasks {
 
 namespace {
 
-constexpr std::size_t kBatch = 64;
+constexpr std::size_t kTextsAtOnce = 64;
 
 // Scores [N,classes] of texts.
 Tensor scores_of(models::TextEncoder& model, std::span<const datasets::EncodedText> texts, Device device) {
@@ -38,9 +38,9 @@ void classify_texts(models::TextEncoder& model, const LabelledTextData& data, co
   const NoGrad no_grad;
   const std::vector<std::string> texts = texts_of(request.inputs);
   const std::size_t classes = data.classes().size();
-  for (std::size_t first = 0; first < texts.size(); first += kBatch) {
+  for (std::size_t first = 0; first < texts.size(); first += kTextsAtOnce) {
     std::vector<datasets::EncodedText> encoded;
-    for (std::size_t i = first; i < std::min(texts.size(), first + kBatch); ++i)
+    for (std::size_t i = first; i < std::min(texts.size(), first + kTextsAtOnce); ++i)
       encoded.push_back(data.encode(texts[i]));
     const Tensor logits = scores_of(model, encoded, device);
     const std::vector<float> values = (request.logits ? logits : softmax(logits)).to_vector<float>();

@@ -1,6 +1,7 @@
 // Data of a translation task: pairs of texts as piece ids, and their codecs.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 

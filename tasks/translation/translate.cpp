@@ -12,7 +12,7 @@ namespace tandem::tasks {
 
 namespace {
 
-constexpr std::size_t kBatch = 32;
+constexpr std::size_t kSentencesAtOnce = 32;
 
 std::vector<std::vector<BeamHypothesis>> found_of(models::SequenceToSequence& model,
                                                   std::span<const datasets::EncodedText> texts,
@@ -64,9 +64,9 @@ void translate(models::SequenceToSequence& model, const TranslationData& data, c
   BeamOptions search = options;
   search.width = std::max<Index>(search.width, static_cast<Index>(wanted));
   Index unknown = 0;
-  for (std::size_t first = 0; first < texts.size(); first += kBatch) {
+  for (std::size_t first = 0; first < texts.size(); first += kSentencesAtOnce) {
     std::vector<datasets::EncodedText> encoded;
-    for (std::size_t i = first; i < std::min(texts.size(), first + kBatch); ++i) {
+    for (std::size_t i = first; i < std::min(texts.size(), first + kSentencesAtOnce); ++i) {
       encoded.push_back(data.codecs().source->encode(texts[i]));
       unknown += encoded.back().unknown;
     }
