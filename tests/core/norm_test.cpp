@@ -322,8 +322,16 @@ TEST_CASE("layer norm agrees with double precision") {
                    rstd = Tensor::empty(Shape{rows}, gamma.options());
       const Tensor dgamma = Tensor::empty(Shape{width}, gamma.options()),
                    dbeta = Tensor::empty(Shape{width}, gamma.options());
-      cpu::backend().norm().layer_norm(x, gamma, beta, kEps, y, mean, rstd);
-      cpu::backend().norm().layer_norm_backward(x, gamma, mean, rstd, dy, dx, dgamma, dbeta);
+      cpu::backend().norm().layer_norm(
+          {.x = x, .gamma = gamma, .beta = beta, .y = y, .mean = mean, .rstd = rstd, .eps = kEps});
+      cpu::backend().norm().layer_norm_backward({.x = x,
+                                                 .gamma = gamma,
+                                                 .mean = mean,
+                                                 .rstd = rstd,
+                                                 .dy = dy,
+                                                 .dx = dx,
+                                                 .dgamma = dgamma,
+                                                 .dbeta = dbeta});
       if (width == 1) continue;  // everything is 0 but rounding
       Groups g{rows, {}, {}, width};
       for (Index i = 0; i < rows * width; ++i) {
@@ -352,8 +360,23 @@ TEST_CASE("group norm agrees with double precision") {
       const Tensor rstd = Tensor::empty(Shape{s.samples, s.groups}, gamma.options());
       const Tensor dgamma = Tensor::empty(Shape{s.channels}, gamma.options());
       const Tensor dbeta = Tensor::empty(Shape{s.channels}, gamma.options());
-      cpu::backend().norm().group_norm(x, gamma, beta, s.groups, kEps, y, mean, rstd);
-      cpu::backend().norm().group_norm_backward(x, gamma, mean, rstd, s.groups, dy, dx, dgamma, dbeta);
+      cpu::backend().norm().group_norm({.x = x,
+                                        .gamma = gamma,
+                                        .beta = beta,
+                                        .y = y,
+                                        .mean = mean,
+                                        .rstd = rstd,
+                                        .eps = kEps,
+                                        .groups = s.groups});
+      cpu::backend().norm().group_norm_backward({.x = x,
+                                                 .gamma = gamma,
+                                                 .mean = mean,
+                                                 .rstd = rstd,
+                                                 .dy = dy,
+                                                 .dx = dx,
+                                                 .dgamma = dgamma,
+                                                 .dbeta = dbeta,
+                                                 .groups = s.groups});
       Groups g{s.samples * s.groups, {}, {}, s.channels};
       for (Index i = 0; i < shape.numel(); ++i) {
         const Index channel = i % s.channels, sample = i / (s.points * s.channels);
@@ -379,8 +402,23 @@ TEST_CASE("group norm is the same on any team, with fewer samples than threads t
         const Tensor rstd = Tensor::empty(Shape{samples, 12}, gamma.options());
         const Tensor dgamma = Tensor::empty(Shape{60}, gamma.options());
         const Tensor dbeta = Tensor::empty(Shape{60}, gamma.options());
-        cpu::backend().norm().group_norm(x, gamma, beta, 12, kEps, y, mean, rstd);
-        cpu::backend().norm().group_norm_backward(x, gamma, mean, rstd, 12, dy, dx, dgamma, dbeta);
+        cpu::backend().norm().group_norm({.x = x,
+                                          .gamma = gamma,
+                                          .beta = beta,
+                                          .y = y,
+                                          .mean = mean,
+                                          .rstd = rstd,
+                                          .eps = kEps,
+                                          .groups = 12});
+        cpu::backend().norm().group_norm_backward({.x = x,
+                                                   .gamma = gamma,
+                                                   .mean = mean,
+                                                   .rstd = rstd,
+                                                   .dy = dy,
+                                                   .dx = dx,
+                                                   .dgamma = dgamma,
+                                                   .dbeta = dbeta,
+                                                   .groups = 12});
         omp_set_num_threads(threads);
         std::vector<std::vector<double>> values;
         for (const Tensor& t : {y, mean, rstd, dx, dgamma, dbeta}) values.push_back(t.to_vector<double>());
@@ -402,7 +440,7 @@ TEST_CASE("layer norm keeps its digits where the mean is large") {
   const Tensor x = normal_tensor(Shape{4, 700}, DType::f32, 1);
   for (Index i = 0; i < x.numel(); ++i) x.data<float>()[i] += 1e4f;
   const Tensor y = Tensor::empty(x.shape()), mean = Tensor::empty(Shape{4}), rstd = Tensor::empty(Shape{4});
-  cpu::backend().norm().layer_norm(x, {}, {}, kEps, y, mean, rstd);
+  cpu::backend().norm().layer_norm({.x = x, .y = y, .mean = mean, .rstd = rstd, .eps = kEps});
   Values expected;
   const Values in = x.to_vector<double>();
   for (Index row = 0; row < 4; ++row) {

@@ -198,14 +198,23 @@ Row layer_norm(Extents cut, bool backward) {
         const Tensor mean = make.empty({count}, DType::f32), rstd = make.empty({count}, DType::f32);
         Backend& backend = make.backend();
         const auto forward = [=, &backend] {
-          backend.norm().layer_norm(x, gamma, beta, 1e-5, y, mean, rstd);
+          backend.norm().layer_norm(
+              {.x = x, .gamma = gamma, .beta = beta, .y = y, .mean = mean, .rstd = rstd, .eps = 1e-5});
         };
         if (!backward) return forward;
         forward();
         const Tensor dy = make.noise({count, width}, DType::bf16);
         const Tensor dgamma = make.empty({width}, DType::f32), dbeta = make.empty({width}, DType::f32);
-        return
-            [=, &backend] { backend.norm().layer_norm_backward(x, gamma, mean, rstd, dy, y, dgamma, dbeta); };
+        return [=, &backend] {
+          backend.norm().layer_norm_backward({.x = x,
+                                              .gamma = gamma,
+                                              .mean = mean,
+                                              .rstd = rstd,
+                                              .dy = dy,
+                                              .dx = y,
+                                              .dgamma = dgamma,
+                                              .dbeta = dbeta});
+        };
       }};
 }
 
