@@ -1,16 +1,12 @@
 // Each row against each property, and each op against the list of rows.
 #include <catch2/catch.hpp>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <regex>
 #include <set>
 
 #include "autograd/apply.h"
 #include "autograd/ops/all_ops.h"
 #include "tests/ops/harness.h"
 #include "tests/ops/shard.h"
-#include "tests/support/paths.h"
 #include "tests/support/tensors.h"
 
 using namespace tandem;
@@ -85,21 +81,6 @@ void for_each_row(Check&& check) {
 
 TEST_CASE("every op has a row", "[ops]") {
   CHECK(ops_without_row(all_op_infos(), all_rows()) == std::vector<std::string>{});
-}
-
-TEST_CASE("every op that is written is listed", "[ops]") {
-  std::set<std::string> listed;
-  for (const OpInfo* info : all_op_infos()) listed.insert(info->name);
-  // struct … info{"name", …}, TANDEM_UNARY(Name, "name", …) and the like, kName = "name".
-  const std::regex definition(R"re((?:info\{\s*|TANDEM_[A-Z_]+\(\w+, |kName = )"(\w+)")re");
-  std::set<std::string> written;
-  for (const auto& file : std::filesystem::directory_iterator(tandem::test::source_path("autograd/ops"))) {
-    std::ifstream stream(file.path());
-    const std::string text{std::istreambuf_iterator<char>(stream), {}};
-    for (std::sregex_iterator match(text.begin(), text.end(), definition), end; match != end; ++match)
-      written.insert((*match)[1]);
-  }
-  CHECK(written == listed);
 }
 
 TEST_CASE("a row is named once and runs the op it names", "[ops]") {
