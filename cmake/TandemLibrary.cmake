@@ -56,8 +56,8 @@ function(tandem_unity target)
   # GCC takes every included file for a header, in which a type of an unnamed namespace would be many types.
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
-    # Nothing is collected before a gigabyte is allocated: an eighth of the time for a quarter more memory.
-    target_compile_options(${target} PRIVATE --param=ggc-min-heapsize=524288)
+    # The compiler collects no garbage below 4 GiB: a sixth of the time for a quarter more memory, 2 GB for the largest layer.
+    target_compile_options(${target} PRIVATE --param=ggc-min-heapsize=4194304)
   endif()
 endfunction()
 
