@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "bench/synthetic.h"
 #include "bench/training_of_one.h"
 #include "core/kernels/random.h"

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <istream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 

@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 #include <functional>
+#include <limits>
 #include <map>
 
 #include "autograd/engine.h"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <limits>
 
 #include "tests/core/narrowing_cases.h"
 #include "tests/simd/path.h"

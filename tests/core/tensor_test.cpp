@@ -2,6 +2,7 @@
 #include "core/tensor.h"
 
 #include <catch2/catch.hpp>
+#include <limits>
 
 #include "tests/support/errors.h"
 #include "tests/support/tensors.h"
