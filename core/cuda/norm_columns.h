@@ -39,6 +39,19 @@ struct ColumnPlan {
   }
 };
 
+// Position of a thread in a pass.
+struct ColumnPlace {
+  int lane;
+  Index channel;
+  bool active;
+};
+__device__ __forceinline__ ColumnPlace place_of(const ColumnPlan& p) {
+  const int column = static_cast<int>(threadIdx.x) % p.columns;
+  const int lane = static_cast<int>(threadIdx.x) / p.columns;
+  const Index channel = (Index{blockIdx.x} * p.columns + column) * p.width;
+  return {lane, channel, lane < p.lanes && channel < p.channels};
+}
+
 // Kernel variant: packed if all tensors have one type S narrower than f64 and aligned channels in multiples
 // of eight; otherwise any mixture of types, computed in `compute`.
 struct ColumnTypes {
@@ -66,6 +79,9 @@ struct ColumnBackward {
   bool accumulate_dx = false, accumulate_dresidual = false;
 };
 
+// The mapping of a block to columns and chunks of `batch` rows per thread, not divided into slices yet.
+ColumnPlan plan_columns(Index samples, Index rows, Index channels, bool packed, int batch);
+dim3 grid_of(const ColumnPlan& plan);
 ColumnPlan statistics_plan(Index samples, Index rows, Index channels, ColumnTypes types, DType x);
 ColumnPlan gradient_plan(Index samples, Index rows, Index channels, ColumnTypes types, DType x);
 
