@@ -43,13 +43,13 @@ elseif(TANDEM_SANITIZE MATCHES undefined)
 endif()
 
 # Kernels, and the files that CMakeLists.txt names, have -O3. Layers that steer compile in two thirds of the time with -O1;
-# -fexpensive-optimizations keeps products and sums contracting as they do elsewhere. The others have -O2. With sanitizers, -Og
-# compiles layers that steer in half the time of -O1; tests of other layers would run twice as long.
+# -fexpensive-optimizations keeps products and sums contracting as they do elsewhere. The others have -O2. With
+# sanitizers, layers that steer have -Og, which compiles faster; tests of the others would take longer than that saves.
 set(TANDEM_STEERING_FLAGS $<$<CONFIG:Release>:-O1> $<$<CONFIG:Release>:-fexpensive-optimizations>
   $<$<CONFIG:RelWithDebInfo>:-Og>)
 
-# With TANDEM_UNITY the files of a layer are one for the compiler, which then reads headers and instantiates templates once: a
-# fifth of the time from nothing, but more after a change. Files with options of their own stay apart.
+# With TANDEM_UNITY the files of a layer are one for the compiler, which then reads headers and instantiates templates once:
+# quicker from nothing, slower after a change. Files with options of their own stay apart.
 function(tandem_unity target)
   if(NOT TANDEM_UNITY)
     return()
@@ -58,7 +58,7 @@ function(tandem_unity target)
   # GCC takes every included file for a header, in which a type of an unnamed namespace would be many types.
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
-    # The compiler collects no garbage below 4 GiB: a sixth of the time for a quarter more memory, 2 GB for the largest layer.
+    # The compiler collects no garbage below 4 GiB: less time for more memory, 2 GB for the largest layer.
     target_compile_options(${target} PRIVATE --param=ggc-min-heapsize=4194304)
   endif()
 endfunction()

@@ -4,9 +4,9 @@
 //   d = (1-momentum)·g + momentum·m with nesterov, else m
 //   w ← w·(1 - lr·weight_decay) - lr·ratio·NS(d)
 // NS is a Newton–Schulz iteration (three matrix products a step) that brings the singular values of d/‖d‖
-// close to one. Its products have the dtype of the weights' working copies: f32 in an FP32 run, in which
-// PyTorch's are of bfloat16 all the same. AdamW (optim/adamw.h) updates vectors, embedding tables, and
-// weights of a group with "adapt": false (usually the last layer), as in Jordan's `MuonWithAuxAdam`.
+// close to one. Its products have the dtype of the weights' working copies, unlike PyTorch's, whose dtype is
+// fixed. AdamW (optim/adamw.h) updates vectors, embedding tables, and weights of a group with "adapt": false
+// (usually the last layer), as in Jordan's `MuonWithAuxAdam`.
 #pragma once
 
 #include "optim/optimizer.h"

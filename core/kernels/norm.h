@@ -37,7 +37,7 @@ struct BatchNormBackward {
 struct RowNormForward {
   Tensor x, gamma, beta;
   Tensor y, mean, rstd;  // outputs
-  double eps;
+  double eps = 1e-5;
   Index groups = 1;  // of group norm
 };
 

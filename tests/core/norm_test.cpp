@@ -5,6 +5,7 @@
 #include <omp.h>
 
 #include <catch2/catch.hpp>
+#include <optional>
 
 #include "tests/core/kernel_testing.h"
 
@@ -309,6 +310,41 @@ void check_groups(const Groups& g, const Tensor& x, const Tensor& gamma, const T
   REQUIRE(normalised_error(dbeta.to_vector<double>(), db) < sums);
 }
 
+// Layer norm of x, or group norm in `groups`, and its gradients. `statistics` is the shape of mean and rstd.
+struct RowNorm {
+  Tensor y, mean, rstd, dx, dgamma, dbeta;
+
+  RowNorm(const Tensor& x, const Tensor& dy, const Tensor& gamma, const Tensor& beta, const Shape& statistics,
+          std::optional<Index> groups = {})
+      : y(Tensor::empty(x.shape(), x.options())),
+        mean(Tensor::empty(statistics, gamma.options())),
+        rstd(Tensor::empty(statistics, gamma.options())),
+        dx(Tensor::empty(x.shape(), x.options())),
+        dgamma(Tensor::empty(gamma.shape(), gamma.options())),
+        dbeta(Tensor::empty(beta.shape(), beta.options())) {
+    const RowNormForward forward{.x = x,
+                                 .gamma = gamma,
+                                 .beta = beta,
+                                 .y = y,
+                                 .mean = mean,
+                                 .rstd = rstd,
+                                 .eps = kEps,
+                                 .groups = groups.value_or(1)};
+    const RowNormBackward backward{.x = x,
+                                   .gamma = gamma,
+                                   .mean = mean,
+                                   .rstd = rstd,
+                                   .dy = dy,
+                                   .dx = dx,
+                                   .dgamma = dgamma,
+                                   .dbeta = dbeta,
+                                   .groups = groups.value_or(1)};
+    NormKernels& kernels = cpu::backend().norm();
+    groups ? kernels.group_norm(forward) : kernels.layer_norm(forward);
+    groups ? kernels.group_norm_backward(backward) : kernels.layer_norm_backward(backward);
+  }
+};
+
 TEST_CASE("layer norm agrees with double precision") {
   for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16}) {
     for (const auto& [rows, width] :
@@ -317,28 +353,14 @@ TEST_CASE("layer norm agrees with double precision") {
       const Tensor x = normal_tensor(Shape{rows, width}, dtype, 1),
                    dy = normal_tensor(Shape{rows, width}, dtype, 2);
       const Tensor gamma = per_channel(width, dtype, 3, 1.0), beta = per_channel(width, dtype, 4, 0.0);
-      const Tensor y = Tensor::empty(x.shape(), x.options()), dx = Tensor::empty(x.shape(), x.options());
-      const Tensor mean = Tensor::empty(Shape{rows}, gamma.options()),
-                   rstd = Tensor::empty(Shape{rows}, gamma.options());
-      const Tensor dgamma = Tensor::empty(Shape{width}, gamma.options()),
-                   dbeta = Tensor::empty(Shape{width}, gamma.options());
-      cpu::backend().norm().layer_norm(
-          {.x = x, .gamma = gamma, .beta = beta, .y = y, .mean = mean, .rstd = rstd, .eps = kEps});
-      cpu::backend().norm().layer_norm_backward({.x = x,
-                                                 .gamma = gamma,
-                                                 .mean = mean,
-                                                 .rstd = rstd,
-                                                 .dy = dy,
-                                                 .dx = dx,
-                                                 .dgamma = dgamma,
-                                                 .dbeta = dbeta});
+      const RowNorm n(x, dy, gamma, beta, Shape{rows});
       if (width == 1) continue;  // everything is 0 but rounding
       Groups g{rows, {}, {}, width};
       for (Index i = 0; i < rows * width; ++i) {
         g.of.push_back(i / width);
         g.parameter.push_back(i % width);
       }
-      check_groups(g, x, gamma, beta, dy, y, mean, rstd, dx, dgamma, dbeta);
+      check_groups(g, x, gamma, beta, dy, n.y, n.mean, n.rstd, n.dx, n.dgamma, n.dbeta);
     }
   }
 }
@@ -355,35 +377,14 @@ TEST_CASE("group norm agrees with double precision") {
       const Tensor x = normal_tensor(shape, dtype, 1), dy = normal_tensor(shape, dtype, 2);
       const Tensor gamma = per_channel(s.channels, dtype, 3, 1.0),
                    beta = per_channel(s.channels, dtype, 4, 0.0);
-      const Tensor y = Tensor::empty(shape, x.options()), dx = Tensor::empty(shape, x.options());
-      const Tensor mean = Tensor::empty(Shape{s.samples, s.groups}, gamma.options());
-      const Tensor rstd = Tensor::empty(Shape{s.samples, s.groups}, gamma.options());
-      const Tensor dgamma = Tensor::empty(Shape{s.channels}, gamma.options());
-      const Tensor dbeta = Tensor::empty(Shape{s.channels}, gamma.options());
-      cpu::backend().norm().group_norm({.x = x,
-                                        .gamma = gamma,
-                                        .beta = beta,
-                                        .y = y,
-                                        .mean = mean,
-                                        .rstd = rstd,
-                                        .eps = kEps,
-                                        .groups = s.groups});
-      cpu::backend().norm().group_norm_backward({.x = x,
-                                                 .gamma = gamma,
-                                                 .mean = mean,
-                                                 .rstd = rstd,
-                                                 .dy = dy,
-                                                 .dx = dx,
-                                                 .dgamma = dgamma,
-                                                 .dbeta = dbeta,
-                                                 .groups = s.groups});
+      const RowNorm n(x, dy, gamma, beta, Shape{s.samples, s.groups}, s.groups);
       Groups g{s.samples * s.groups, {}, {}, s.channels};
       for (Index i = 0; i < shape.numel(); ++i) {
         const Index channel = i % s.channels, sample = i / (s.points * s.channels);
         g.of.push_back(sample * s.groups + channel / (s.channels / s.groups));
         g.parameter.push_back(channel);
       }
-      check_groups(g, x, gamma, beta, dy, y, mean, rstd, dx, dgamma, dbeta);
+      check_groups(g, x, gamma, beta, dy, n.y, n.mean, n.rstd, n.dx, n.dgamma, n.dbeta);
     }
   }
 }
@@ -397,31 +398,11 @@ TEST_CASE("group norm is the same on any team, with fewer samples than threads t
       const Tensor gamma = per_channel(60, dtype, 3, 1.0), beta = per_channel(60, dtype, 4, 0.0);
       const auto on = [&](int team) {
         omp_set_num_threads(team);
-        const Tensor y = Tensor::empty(shape, x.options()), dx = Tensor::empty(shape, x.options());
-        const Tensor mean = Tensor::empty(Shape{samples, 12}, gamma.options());
-        const Tensor rstd = Tensor::empty(Shape{samples, 12}, gamma.options());
-        const Tensor dgamma = Tensor::empty(Shape{60}, gamma.options());
-        const Tensor dbeta = Tensor::empty(Shape{60}, gamma.options());
-        cpu::backend().norm().group_norm({.x = x,
-                                          .gamma = gamma,
-                                          .beta = beta,
-                                          .y = y,
-                                          .mean = mean,
-                                          .rstd = rstd,
-                                          .eps = kEps,
-                                          .groups = 12});
-        cpu::backend().norm().group_norm_backward({.x = x,
-                                                   .gamma = gamma,
-                                                   .mean = mean,
-                                                   .rstd = rstd,
-                                                   .dy = dy,
-                                                   .dx = dx,
-                                                   .dgamma = dgamma,
-                                                   .dbeta = dbeta,
-                                                   .groups = 12});
+        const RowNorm n(x, dy, gamma, beta, Shape{samples, 12}, 12);
         omp_set_num_threads(threads);
         std::vector<std::vector<double>> values;
-        for (const Tensor& t : {y, mean, rstd, dx, dgamma, dbeta}) values.push_back(t.to_vector<double>());
+        for (const Tensor& t : {n.y, n.mean, n.rstd, n.dx, n.dgamma, n.dbeta})
+          values.push_back(t.to_vector<double>());
         return values;
       };
       const auto alone = on(1);
