@@ -222,6 +222,61 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
   return matmul(dropout(weights, options.dropout, options.training), value);
 }
 
+namespace {
+
+constexpr const char* kMultiHead = "multi_head_attention";
+
+// [N,T,H·D] → [N,H,T,D].
+Tensor heads_apart(const Tensor& x, Index heads) {
+  return permute(reshape(x, {x.size(0), x.size(1), heads, x.size(2) / heads}), {0, 2, 1, 3});
+}
+
+// Each head of keys for the heads of queries that read it.
+Tensor for_queries(const Tensor& x, const Heads& heads) {
+  if (heads.keys == heads.queries) return x;
+  const Index group = heads.queries / heads.keys;
+  const Tensor repeated = broadcast_to(reshape(x, {x.size(0), heads.keys, 1, x.size(2), x.size(3)}),
+                                       {x.size(0), heads.keys, group, x.size(2), x.size(3)});
+  return reshape(repeated, {x.size(0), heads.queries, x.size(2), x.size(3)});
+}
+
+Heads checked(Heads heads) {
+  if (heads.keys == 0) heads.keys = heads.queries;
+  require(heads.queries > 0 && heads.keys > 0 && heads.queries % heads.keys == 0, kMultiHead,
+          "{} heads of keys do not divide {} heads of queries", heads.keys, heads.queries);
+  return heads;
+}
+
+}  // namespace
+
+Tensor multi_head_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Heads& given,
+                            const AttentionOptions& options) {
+  const Heads heads = checked(given);
+  const auto check = [](const char* what, const Tensor& t, Index count) {
+    require(t.defined() && is_floating(t.dtype()) && t.rank() == 3 && t.size(2) % count == 0, kMultiHead,
+            "{} must be floating [N,T,{}·D], got {}", what, count, to_string(t));
+  };
+  check("query", query, heads.queries);
+  check("key", key, heads.keys);
+  check("value", value, heads.keys);
+  const Tensor gathered = scaled_dot_product_attention(
+      heads_apart(query, heads.queries), for_queries(heads_apart(key, heads.keys), heads),
+      for_queries(heads_apart(value, heads.keys), heads), options);
+  return reshape(permute(gathered, {0, 2, 1, 3}),
+                 {query.size(0), query.size(1), heads.queries * (value.size(2) / heads.keys)});
+}
+
+Tensor multi_head_attention(const Tensor& projection, const Heads& given, const AttentionOptions& options) {
+  const Heads heads = checked(given);
+  const Index parts = heads.queries + 2 * heads.keys;
+  require(projection.defined() && is_floating(projection.dtype()) && projection.rank() == 3 &&
+              projection.size(2) % parts == 0,
+          kMultiHead, "the projection must be floating [N,T,{}·D], got {}", parts, to_string(projection));
+  const Index width = projection.size(2) / parts;
+  const TensorList of = split(projection, {heads.queries * width, heads.keys * width, heads.keys * width}, 2);
+  return multi_head_attention(of[0], of[1], of[2], heads, options);
+}
+
 OpInfos attention_ops() { return infos_of<ops::MaskedSoftmax, ops::AdditiveAttention>(); }
 
 }  // namespace tandem

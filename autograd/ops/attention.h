@@ -34,6 +34,21 @@ struct AttentionOptions {
 Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                     const AttentionOptions& options = {});
 
+// Heads of queries, and of keys and values: a divisor, if several heads of queries share one (grouped-query
+// attention), or 0 for as many.
+struct Heads {
+  Index queries = 1;
+  Index keys = 0;
+};
+
+// The same for heads that are columns, side by side, as projections return them: query [N,Tq,H·D], key
+// [N,Tk,G·D], value [N,Tk,G·E] → [N,Tq,H·E] for H heads of queries and G of keys.
+Tensor multi_head_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Heads& heads,
+                            const AttentionOptions& options = {});
+// For one projection [N,T,(H+2G)·D] of queries, keys and values, in this order.
+Tensor multi_head_attention(const Tensor& projection, const Heads& heads,
+                            const AttentionOptions& options = {});
+
 // Parameters of additive attention, kept in f32: v [A], the scale g [1] of its direction (absent: v unscaled,
 // Bahdanau's form), and the bias b [A] or absent.
 struct AdditiveWeights {

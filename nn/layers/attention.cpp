@@ -2,7 +2,6 @@
 
 #include "autograd/ops/attention.h"
 #include "autograd/ops/matmul.h"
-#include "autograd/ops/shape.h"
 #include "core/error.h"
 
 namespace tandem::nn {
@@ -31,17 +30,9 @@ SelfAttention::SelfAttention(Index features, const SelfAttentionOptions& options
 Tensor SelfAttention::forward(const Tensor& x) {
   require(x.rank() == 3 && x.size(2) == features_, kSelfAttention, "expects [N,T,{}], got {}", features_,
           to_string(x));
-  const auto heads_apart = [&](const Tensor& part) {
-    return permute(reshape(part, {x.size(0), x.size(1), options_.heads, features_ / options_.heads}),
-                   {0, 2, 1, 3});
-  };
-  // One product for all three projections.
-  const TensorList parts = split(linear(x, in_weight_.tensor(), tensor_if_defined(in_bias_)),
-                                 {features_, features_, features_}, 2);
-  const Tensor gathered = scaled_dot_product_attention(
-      heads_apart(parts[0]), heads_apart(parts[1]), heads_apart(parts[2]),
-      {.causal = options_.causal, .dropout = options_.dropout, .training = training()});
-  return (*out_)(reshape(permute(gathered, {0, 2, 1, 3}), x.shape()));
+  return (*out_)(multi_head_attention(
+      linear(x, in_weight_.tensor(), tensor_if_defined(in_bias_)), {.queries = options_.heads},
+      {.causal = options_.causal, .dropout = options_.dropout, .training = training()}));
 }
 
 std::string SelfAttention::describe() const {
