@@ -123,7 +123,7 @@ typename TypesOf<Op>::Out apply(const Op& op, typename TypesOf<Op>::In in, const
   static_assert(Op::info.traits.is_complete(), "an op of this kind defines OpTraits::products");
   static_cast<void>(detail::registered<Op>);
   if constexpr (detail::Fused<Op>) {
-    if (HigherOrder::active()) return Op::composed(op, in);
+    if (HigherOrder::active() || ComposedOps::contains(Op::info)) return Op::composed(op, in);
   }
   const std::span<Tensor> inputs = tensors_of(in);
   const bool observed = ObserverScope::innermost() != nullptr;

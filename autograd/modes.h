@@ -5,6 +5,8 @@
 
 namespace tandem {
 
+struct OpInfo;
+
 // Whether ops are recorded. On by default.
 class GradMode : ScopedValue<bool> {
  public:
@@ -23,6 +25,14 @@ class HigherOrder : ScopedValue<bool> {
  public:
   HigherOrder();
   static bool active();
+};
+
+// Runs the fused ops that `chosen` names as compositions, for translators that know only their parts.
+class ComposedOps : ScopedValue<bool (*)(const OpInfo&)> {
+ public:
+  using Chosen = bool (*)(const OpInfo&);
+  explicit ComposedOps(Chosen chosen);
+  static bool contains(const OpInfo& info);
 };
 
 }  // namespace tandem

@@ -18,7 +18,7 @@
 //
 // `backward` normally runs without a tape, and with one under create_graph, so rules written with public ops
 // can be differentiated again. A fused op whose backward calls the backend directly also defines `composed`,
-// the same function made of public ops; inside a HigherOrder scope `apply` runs that instead.
+// the same function made of public ops; inside a HigherOrder or ComposedOps scope `apply` runs that instead.
 #pragma once
 
 #include <array>

@@ -48,17 +48,31 @@ struct CrossEntropyOptions {
 
 // ---- attention
 
-// A query sees the keys within the length of its row. A causal mask aligns the last query with the last key:
-// query t of Tq sees the keys up to t + Tk - Tq. The visible keys are always a prefix, which may be empty.
+// A query sees a run of keys, which may be empty: those within the length of its row and, if causal, none
+// after itself. Causal masks align the last query with the last key: query t of Tq stands at key t + Tk - Tq.
+// Under a causal mask, a window limits the run to its last `window` keys, and documents to the query's own.
 struct AttentionMask {
   Tensor lengths{};  // i64 [N] in host memory, each in [0,Tk]; absent: all Tk
   bool causal = false;
+  Index window = 0;    // 0: no limit
+  Tensor documents{};  // i64 [N,Tk] in host memory: the first key of each key's document; absent: no limit
 };
 
-// Number of keys visible to query t of row n.
-inline Index seen_keys(const AttentionMask& mask, Index n, Index t, Index queries, Index keys) {
+struct KeyRange {
+  Index first, last;  // half open
+
+  Index count() const { return last - first; }
+};
+
+// Keys that query t of row n sees.
+inline KeyRange seen_keys(const AttentionMask& mask, Index n, Index t, Index queries, Index keys) {
   const Index length = mask.lengths.defined() ? mask.lengths.data<std::int64_t>()[n] : keys;
-  return mask.causal ? std::clamp<Index>(t + 1 + keys - queries, 0, length) : length;
+  if (!mask.causal) return {0, length};
+  const Index position = t + keys - queries, last = std::clamp<Index>(position + 1, 0, length);
+  Index first = mask.window > 0 ? std::max<Index>(0, position + 1 - mask.window) : 0;
+  if (mask.documents.defined() && position >= 0)
+    first = std::max<Index>(first, mask.documents.data<std::int64_t>()[n * keys + position]);
+  return {std::min(first, last), last};
 }
 
 // Additive attention (Bahdanau et al. 2015); g normalises v (Salimans and Kingma 2016):

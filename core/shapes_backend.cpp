@@ -144,6 +144,8 @@ class ShapesBackend final : public Backend,
   RnnReserve rnn(const RnnForward& args) override { return host_reserve(args); }
   void rnn_backward(const RnnBackward&) override {}
   // ---- attention
+  void attention(const AttentionForward&) override {}
+  void attention_backward(const AttentionBackward&) override {}
   void masked_softmax(const Tensor&, const AttentionMask&, const Tensor&) override {}
   void masked_softmax_backward(const Tensor&, const Tensor&, const AttentionMask&, const Tensor&) override {}
   void additive_attention(const AdditiveForward&) override {}

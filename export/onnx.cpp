@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 
+#include "autograd/modes.h"
 #include "autograd/ops/all_ops.h"
 #include "core/error.h"
 #include "export/onnx_translation.h"
@@ -65,6 +66,8 @@ const TranslationTable& translations() {
   }();
   return table;
 }
+
+bool has_no_translation(const OpInfo& info) { return !info.traits.onnx && !translations().contains(&info); }
 
 // Adds the ops of the trace as nodes.
 class Exporter {
@@ -149,7 +152,7 @@ class Exporter {
     graph_.set_layer(call.layer);
     const WeightLookup weight = [&](const Tensor& tensor) { return value_of(tensor, call); };
     const auto found = translations().find(call.info);
-    if (found == translations().end() && !call.info->traits.onnx)
+    if (has_no_translation(*call.info))
       TranslationContext{graph_, call, {}, weight}.refuse(
           fmt::format("the op has no translation; supported ops: {}", fmt::join(onnx_ops(), ", ")));
     std::vector<Value> inputs;
@@ -188,12 +191,13 @@ Value TranslationContext::result(std::string name) const {
 std::vector<std::string> onnx_ops() {
   std::vector<std::string> names;
   for (const OpInfo* info : all_op_infos())
-    if (info->traits.onnx || translations().contains(info)) names.emplace_back(info->name);
+    if (!has_no_translation(*info)) names.emplace_back(info->name);
   return names;
 }
 
 std::string onnx_model(nn::Module& model, const Shape& sample, const OnnxOptions& options) {
   const auto* const ports = dynamic_cast<const nn::Ports*>(&model);
+  const ComposedOps untranslated(has_no_translation);
   const Trace trace =
       ports ? trace_evaluation(model, *ports) : trace_evaluation(model, sample, options.dtype, options.graph);
   Graph graph(trace.steps);

@@ -178,7 +178,7 @@ Value log_softmax(const TranslationContext& context, const ops::LogSoftmax& op) 
 
 // Masked scores are -inf in ONNX, so their weight is 0 as well.
 Value masked_softmax(const TranslationContext& context, const ops::MaskedSoftmax& op) {
-  if (op.mask.lengths.defined())
+  if (op.mask.lengths.defined() || op.mask.documents.defined())
     context.refuse("sequence lengths have no translation; export a model without them");
   Graph& graph = context.graph;
   const Value x = graph.as_here(context.inputs[0]);
@@ -187,9 +187,13 @@ Value masked_softmax(const TranslationContext& context, const ops::MaskedSoftmax
     const Index queries = x.shape.at(-2), keys = x.shape.at(-1);
     graph.require_no_steps(std::array{queries, keys});
     const Tensor mask = Tensor::zeros({queries, keys});
-    for (Index q = 0; q < queries; ++q)
-      std::fill(mask.data<float>() + q * keys + seen_keys(op.mask, 0, q, queries, keys),
-                mask.data<float>() + (q + 1) * keys, -std::numeric_limits<float>::infinity());
+    constexpr float kMasked = -std::numeric_limits<float>::infinity();
+    for (Index q = 0; q < queries; ++q) {
+      float* const row = mask.data<float>() + q * keys;
+      const KeyRange seen = seen_keys(op.mask, 0, q, queries, keys);
+      std::fill(row, row + seen.first, kMasked);
+      std::fill(row + seen.last, row + keys, kMasked);
+    }
     scores = graph.add("Add", {scores, graph.add_packed_weight("mask", mask)});
   }
   return context.result(graph.add("Softmax", {scores}, {{"axis", Index{-1}}}));

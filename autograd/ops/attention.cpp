@@ -19,15 +19,29 @@ namespace tandem {
 
 namespace ops {
 
+void check_mask(const char* op, const AttentionMask& mask, Index rows, Index keys) {
+  check_lengths(op, mask.lengths, rows, keys);
+  require(mask.window >= 0, op, "the window must be positive, or 0 for none; got {}", mask.window);
+  require(mask.causal || (mask.window == 0 && !mask.documents.defined()), op,
+          "windows and documents need a causal mask");
+  const Tensor& documents = mask.documents;
+  if (!documents.defined()) return;
+  require(documents.device() == Device{} && documents.dtype() == DType::i64 &&
+              documents.shape() == Shape{rows, keys},
+          op, "documents must be i64 [{},{}] in host memory, got {} on {}", rows, keys, to_string(documents),
+          to_string(documents.device()));
+}
+
 namespace {
 
 void check_scores(const Tensor& x, const AttentionMask& mask) {
   const char* op = MaskedSoftmax::info.name;
   require(x.defined() && is_floating(x.dtype()), op, "expects floating scores, got {}", to_string(x));
-  const int needed = 1 + mask.causal + mask.lengths.defined();
+  const bool by_row = mask.lengths.defined() || mask.documents.defined();
+  const int needed = 1 + mask.causal + by_row;
   require(x.rank() >= needed, op, "scores need at least {} axes: {}{}keys; got {}", needed,
-          mask.lengths.defined() ? "rows, " : "", mask.causal ? "queries, " : "", to_string(x));
-  check_lengths(op, mask.lengths, x.size(0), x.size(-1));
+          by_row ? "rows, " : "", mask.causal ? "queries, " : "", to_string(x));
+  check_mask(op, mask, x.size(0), x.size(-1));
 }
 
 // Mask of visible scores: bool with the rank of x, extent 1 on axes that it does not depend on. Absent: all
@@ -36,7 +50,7 @@ Tensor seen_scores(const Tensor& x, const AttentionMask& mask) {
   if (!mask.causal && !mask.lengths.defined()) return {};
   const int rank = x.rank();
   const Index keys = x.size(-1), queries = mask.causal ? x.size(-2) : 1;
-  const Index rows = mask.lengths.defined() ? x.size(0) : 1;
+  const Index rows = mask.lengths.defined() || mask.documents.defined() ? x.size(0) : 1;
   std::vector<Index> extents(static_cast<std::size_t>(rank), 1);
   extents.front() = rows;
   if (mask.causal) extents[static_cast<std::size_t>(rank - 2)] = queries;
@@ -45,9 +59,9 @@ Tensor seen_scores(const Tensor& x, const AttentionMask& mask) {
   bool* to = seen.data<bool>();
   for (Index n = 0; n < rows; ++n) {
     for (Index t = 0; t < queries; ++t, to += keys) {
-      const Index count = seen_keys(mask, n, t, queries, keys);
-      std::fill(to, to + count, true);
-      std::fill(to + count, to + keys, false);
+      const KeyRange range = seen_keys(mask, n, t, queries, keys);
+      std::fill(to, to + keys, false);
+      std::fill(to + range.first, to + range.last, true);
     }
   }
   return seen.to(x.device());
@@ -108,7 +122,8 @@ AdditiveExtents check(const AdditiveInputs& in, const AttentionMask& mask) {
   check_vector("v", in.v, e.features);
   check_vector("g", in.g, 1);
   check_vector("b", in.b, e.features);
-  check_lengths(op, mask.lengths, e.rows, e.keys);
+  require(mask.window == 0 && !mask.documents.defined(), op, "has no windows or documents");
+  check_mask(op, mask, e.rows, e.keys);
   return e;
 }
 
@@ -202,81 +217,6 @@ AttentionResult additive_attention(const Tensor& query, const Tensor& key, const
   return apply(ops::AdditiveAttention{mask}, {query, key, value, weights.v, weights.g, weights.b});
 }
 
-Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
-                                    const AttentionOptions& options) {
-  constexpr const char* kOp = "scaled_dot_product_attention";
-  for (const Tensor* t : {&query, &key, &value})
-    require(t->defined() && is_floating(t->dtype()) && t->rank() > 2, kOp,
-            "query, key and value must be floating [N,…,T,D], got {}", to_string(*t));
-  require(key.shape() == query.shape().with(query.rank() - 2, key.size(-2)), kOp,
-          "query and key may differ only in T, got {} and {}", to_string(query.shape()),
-          to_string(key.shape()));
-  require(value.shape() == key.shape().with(key.rank() - 1, value.size(-1)), kOp,
-          "key and value may differ only in D, got {} and {}", to_string(key.shape()),
-          to_string(value.shape()));
-  const double scale = options.scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
-  require(std::isfinite(scale), kOp, "the scale must be finite, got {}", scale);
-  // Scaling the query instead of the scores takes fewer operations, and keeps 16-bit scores small.
-  const Tensor weights =
-      masked_softmax(matmul(query * scale, key, false, true), {options.lengths, options.causal});
-  return matmul(dropout(weights, options.dropout, options.training), value);
-}
-
-namespace {
-
-constexpr const char* kMultiHead = "multi_head_attention";
-
-// [N,T,H·D] → [N,H,T,D].
-Tensor heads_apart(const Tensor& x, Index heads) {
-  return permute(reshape(x, {x.size(0), x.size(1), heads, x.size(2) / heads}), {0, 2, 1, 3});
-}
-
-// Each head of keys for the heads of queries that read it.
-Tensor for_queries(const Tensor& x, const Heads& heads) {
-  if (heads.keys == heads.queries) return x;
-  const Index group = heads.queries / heads.keys;
-  const Tensor repeated = broadcast_to(reshape(x, {x.size(0), heads.keys, 1, x.size(2), x.size(3)}),
-                                       {x.size(0), heads.keys, group, x.size(2), x.size(3)});
-  return reshape(repeated, {x.size(0), heads.queries, x.size(2), x.size(3)});
-}
-
-Heads checked(Heads heads) {
-  if (heads.keys == 0) heads.keys = heads.queries;
-  require(heads.queries > 0 && heads.keys > 0 && heads.queries % heads.keys == 0, kMultiHead,
-          "{} heads of keys do not divide {} heads of queries", heads.keys, heads.queries);
-  return heads;
-}
-
-}  // namespace
-
-Tensor multi_head_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Heads& given,
-                            const AttentionOptions& options) {
-  const Heads heads = checked(given);
-  const auto check = [](const char* what, const Tensor& t, Index count) {
-    require(t.defined() && is_floating(t.dtype()) && t.rank() == 3 && t.size(2) % count == 0, kMultiHead,
-            "{} must be floating [N,T,{}·D], got {}", what, count, to_string(t));
-  };
-  check("query", query, heads.queries);
-  check("key", key, heads.keys);
-  check("value", value, heads.keys);
-  const Tensor gathered = scaled_dot_product_attention(
-      heads_apart(query, heads.queries), for_queries(heads_apart(key, heads.keys), heads),
-      for_queries(heads_apart(value, heads.keys), heads), options);
-  return reshape(permute(gathered, {0, 2, 1, 3}),
-                 {query.size(0), query.size(1), heads.queries * (value.size(2) / heads.keys)});
-}
-
-Tensor multi_head_attention(const Tensor& projection, const Heads& given, const AttentionOptions& options) {
-  const Heads heads = checked(given);
-  const Index parts = heads.queries + 2 * heads.keys;
-  require(projection.defined() && is_floating(projection.dtype()) && projection.rank() == 3 &&
-              projection.size(2) % parts == 0,
-          kMultiHead, "the projection must be floating [N,T,{}·D], got {}", parts, to_string(projection));
-  const Index width = projection.size(2) / parts;
-  const TensorList of = split(projection, {heads.queries * width, heads.keys * width, heads.keys * width}, 2);
-  return multi_head_attention(of[0], of[1], of[2], heads, options);
-}
-
-OpInfos attention_ops() { return infos_of<ops::MaskedSoftmax, ops::AdditiveAttention>(); }
+OpInfos attention_ops() { return infos_of<ops::Attention, ops::MaskedSoftmax, ops::AdditiveAttention>(); }
 
 }  // namespace tandem

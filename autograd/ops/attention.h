@@ -1,10 +1,10 @@
-// Attention: masked softmax, and the two forms of attention made of it. core/kernels/attention.h defines the
-// mask: a query sees the keys within the length of their row and, if causal, none after itself, aligned at
-// the end. Masked positions are excluded, not masked by adding a number: their values, NaN included, have no
-// effect. A query that sees no key has weights and gradients of 0.
+// Attention: scaled dot products, masked softmax and additive attention. core/op_options.h defines the mask:
+// a query sees the keys within the length of their row and, if causal, none after itself, aligned at the end.
+// Masked positions are excluded, not masked by adding a number. A query that sees no key has weights and
+// gradients of 0.
 //
-// Softmax and sums are computed in f32 (f64 for f64); weights have the dtype of the scores, so they are
-// 16-bit under mixed precision. Luong's attention is masked_softmax between two products.
+// Softmax and sums are computed in f32 (f64 for f64). Luong's attention is masked_softmax between two
+// products.
 #pragma once
 
 #include <optional>
@@ -25,12 +25,18 @@ struct AttentionOptions {
   bool causal = false;
   double dropout = 0.0;  // of the weights
   bool training = true;
+  Index window = 0;    // with causal: the last keys that a query sees, as AttentionMask's
+  Tensor documents{};  // with causal: as AttentionMask's
+  bool alibi = false;  // scores less slope(head)·distance (Press et al. 2022)
+  Index keys = 0;      // the first keys and values of each row, of a cache with room for more; 0: all
+  // From products and masked_softmax, which store scores and weights in the type of the inputs.
+  bool composed = false;
 };
 
 // Softmax(scale·q·kᵀ)·v (Vaswani et al. 2017): query [N,…,Tq,D], key [N,…,Tk,D], value [N,…,Tk,E] →
-// [N,…,Tq,E], where heads are an axis as in PyTorch. Products are matmul's, in 16 bits under mixed precision.
-// Keys and values beyond a length must be finite, because they are multiplied by zero. Throws UserError for
-// mismatched shapes.
+// [N,…,Tq,E], where heads are an axis as in PyTorch. One kernel, which stores no scores (FlashAttention-2,
+// Dao 2023); products are 16-bit under mixed precision, with sums, scores and softmax in f32. f64 is
+// composed. Throws UserError for mismatched shapes.
 Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                     const AttentionOptions& options = {});
 

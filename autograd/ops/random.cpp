@@ -94,6 +94,12 @@ Tensor dropped(const Tensor& x, double p, bool training, bool locked) {
 }  // namespace
 
 Tensor dropout(const Tensor& x, double p, bool training) { return dropped(x, p, training, false); }
+Tensor dropout(const Tensor& x, double p, const RandomKey& key) {
+  ops::Dropout op;
+  op.key = key;
+  op.p = p;
+  return apply(op, {x}).y;
+}
 Tensor locked_dropout(const Tensor& x, double p, bool training) { return dropped(x, p, training, true); }
 
 Tensor random_normal(const Shape& shape, const NormalOptions& options) {

@@ -4,12 +4,15 @@
 #pragma once
 
 #include "autograd/op.h"
+#include "core/random.h"
 
 namespace tandem {
 
 // Zeroes each element with probability p in [0,1) and scales the rest by 1/(1-p); identity unless training.
 // Backward regenerates the mask from its key.
 Tensor dropout(const Tensor& x, double p, bool training = true);
+// With the mask of `key`.
+Tensor dropout(const Tensor& x, double p, const RandomKey& key);
 // The same with one mask for all slices of the outermost axis: for x [T,N,C] an element of [N,C] is dropped
 // at all steps or at none (Gal and Ghahramani, "A theoretically grounded application of dropout in recurrent
 // neural networks", NeurIPS 2016). UserError for a scalar.

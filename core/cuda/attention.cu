@@ -26,7 +26,7 @@ struct ScoreRows {
     return Index{blockIdx.x} * (blockDim.x / group) + static_cast<int>(threadIdx.x) / group;
   }
   __device__ __forceinline__ int lane() const { return static_cast<int>(threadIdx.x) % group; }
-  __device__ __forceinline__ Index seen(const SeenKeys& seen, Index row) const {
+  __device__ __forceinline__ KeyRange seen(const SeenKeys& seen, Index row) const {
     return seen(row / per_sequence, row % queries);
   }
 };
@@ -51,15 +51,15 @@ __global__ void __launch_bounds__(kThreads)
   __shared__ ExpSum<C> shared[kWarp];
   const Index row = s.row(), base = row * s.keys;
   const bool valid = row < s.rows;
-  const Index seen = valid ? s.seen(keys, row) : 0;
+  const KeyRange seen = valid ? s.seen(keys, row) : KeyRange{0, 0};
   ExpSum<C> held = ExpSum<C>::none();
-  for (Index i = s.lane(); i < seen; i += s.group) held.add(x.at(base + i));
+  for (Index i = seen.first + s.lane(); i < seen.last; i += s.group) held.add(x.at(base + i));
   held = group_reduce_all(held, s.group, shared, JoinSums{});
   if (!valid) return;
   const C top = held.top;
   const C scale = top - top != C(0) ? std::numeric_limits<C>::quiet_NaN() : C(1) / held.sum;
   for (Index i = s.lane(); i < s.keys; i += s.group)
-    y.put(base + i, i < seen ? math::exp(x.at(base + i) - top) * scale : C(0));
+    y.put(base + i, i >= seen.first && i < seen.last ? math::exp(x.at(base + i) - top) * scale : C(0));
 }
 
 // dx may be dy, because each thread reads only the elements that it writes.
@@ -71,13 +71,13 @@ __global__ void __launch_bounds__(kThreads)
   __shared__ C shared[kWarp];
   const Index row = s.row(), base = row * s.keys;
   const bool valid = row < s.rows;
-  const Index seen = valid ? s.seen(keys, row) : 0;
+  const KeyRange seen = valid ? s.seen(keys, row) : KeyRange{0, 0};
   C dot = 0;
-  for (Index i = s.lane(); i < seen; i += s.group) dot += dy.at(base + i) * y.at(base + i);
+  for (Index i = seen.first + s.lane(); i < seen.last; i += s.group) dot += dy.at(base + i) * y.at(base + i);
   dot = group_reduce_all(dot, s.group, shared, Sum{});
   if (!valid) return;
   for (Index i = s.lane(); i < s.keys; i += s.group)
-    dx.put(base + i, i < seen ? y.at(base + i) * (dy.at(base + i) - dot) : C(0));
+    dx.put(base + i, i >= seen.first && i < seen.last ? y.at(base + i) * (dy.at(base + i) - dot) : C(0));
 }
 
 // Calls visit with a typed reader if all tensors have one dtype, else with a generic one.
@@ -99,13 +99,12 @@ void visit_elements(const Visitor& visit, const Tensor& x, const Tensors&... oth
 void CudaAttention::masked_softmax(const Tensor& x, const AttentionMask& mask, const Tensor& y) {
   if (x.numel() == 0) return;
   const ScoreRows s = rows_of(x);
-  const Tensor lengths = lengths_on_device(backend, mask.lengths, "attention");
+  const MaskOnDevice on_device(backend, mask, s.queries, s.keys);
   visit_elements(
       [&](const auto& elements) {
         using Elements = decltype(elements(x));
         launch_early("masked_softmax", masked_softmax_kernel<Elements>, s.blocks(), s.threads(),
-                     backend.stream(), elements(x), elements(y), s,
-                     seen_keys_of(mask, lengths, s.queries, s.keys));
+                     backend.stream(), elements(x), elements(y), s, on_device.seen);
       },
       x, y);
 }
@@ -114,13 +113,13 @@ void CudaAttention::masked_softmax_backward(const Tensor& y, const Tensor& dy, c
                                             const Tensor& dx) {
   if (y.numel() == 0) return;
   const ScoreRows s = rows_of(y);
-  const Tensor lengths = lengths_on_device(backend, mask.lengths, "attention");
+  const MaskOnDevice on_device(backend, mask, s.queries, s.keys);
   visit_elements(
       [&](const auto& elements) {
         using Elements = decltype(elements(y));
         launch_early("masked_softmax_backward", masked_softmax_backward_kernel<Elements>, s.blocks(),
                      s.threads(), backend.stream(), elements(y), elements(dy), elements(dx), s,
-                     seen_keys_of(mask, lengths, s.queries, s.keys));
+                     on_device.seen);
       },
       y, dy, dx);
 }

@@ -92,7 +92,7 @@ template <class S>
 __global__ void __launch_bounds__(kThreads) additive_kernel(Forward<S> a, Sizes size) {
   using C = ComputeType<S>;
   __shared__ ExpSum<C> shared[kWarp];
-  const Index n = size.n(), keys = size.seen.keys, seen = size.seen(n, size.time());
+  const Index n = size.n(), keys = size.seen.keys, seen = size.seen(n, size.time()).last;
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
   const S* query = a.query + size.row() * size.features;
   C* scores = a.scores + size.row() * keys;
@@ -139,7 +139,8 @@ template <class S>
 __global__ void __launch_bounds__(kThreads) additive_scores_backward(Backward<S> a, Sizes size) {
   using C = ComputeType<S>;
   __shared__ C shared[kWarp];
-  const Index n = size.n(), keys = size.seen.keys, seen = size.seen(n, size.time()), base = size.row() * keys;
+  const Index n = size.n(), keys = size.seen.keys, seen = size.seen(n, size.time()).last,
+              base = size.row() * keys;
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
   for (Index s = warp; s < seen; s += kThreads / kWarp) {
     C dot = 0;
@@ -167,7 +168,7 @@ __global__ void __launch_bounds__(kLanes)
   using C = ComputeType<S>;
   const Index j = Index{blockIdx.y} * kLanes + threadIdx.x, n = size.n();
   if (j >= size.features) return;
-  const Index at = size.row() * size.features + j, seen = size.seen(n, size.time());
+  const Index at = size.row() * size.features + j, seen = size.seen(n, size.time()).last;
   const C u = a.u[j], query = load(a.query + at) + (a.b != nullptr ? a.b[j] : C(0));
   const C* dscores = a.dscores + size.row() * size.seen.keys;
   attention::FeatureGradient<C> sum{};
@@ -191,7 +192,7 @@ __global__ void __launch_bounds__(kLanes) additive_key_backward(Backward<S> a, S
   const C u = a.u[j], key = load(a.key + at), bias = a.b != nullptr ? a.b[j] : C(0);
   C sum = 0;
   for (Index t = 0; t < size.seen.queries; ++t) {
-    if (s >= size.seen(n, t)) continue;
+    if (s >= size.seen(n, t).last) continue;
     const Index row = t * size.rows + n;
     const C query = load(a.query + row * size.features + j) + bias;
     sum += attention::feature_gradient(u, query + key, a.dscores[row * size.seen.keys + s]).sum;
@@ -206,7 +207,7 @@ __global__ void __launch_bounds__(kLanes) additive_value_backward(Backward<S> a,
   if (c >= size.channels) return;
   C sum = 0;
   for (Index t = 0; t < size.seen.queries && a.dcontext != nullptr; ++t) {
-    if (s >= size.seen(n, t)) continue;
+    if (s >= size.seen(n, t).last) continue;
     const Index row = t * size.rows + n;
     sum += load(a.weights + row * size.seen.keys + s) * load(a.dcontext + row * size.channels + c);
   }
@@ -215,9 +216,8 @@ __global__ void __launch_bounds__(kLanes) additive_value_backward(Backward<S> a,
 
 // ---- Launches
 
-Sizes sizes_of(const AdditiveInputs& in, const AttentionMask& mask, const Tensor& lengths) {
-  return {in.query.size(1), in.query.size(2), in.value.size(2),
-          seen_keys_of(mask, lengths, in.query.size(0), in.key.size(0))};
+Sizes sizes_of(const AdditiveInputs& in, const SeenKeys& seen) {
+  return {in.query.size(1), in.query.size(2), in.value.size(2), seen};
 }
 
 // Grid of blocks for `times` steps and `width` columns.
@@ -231,9 +231,9 @@ dim3 grid_of(Index times, const Sizes& size, Index width) {
 
 void CudaAttention::additive_attention(const AdditiveForward& args) {
   if (args.weights.numel() == 0 && args.context.numel() == 0) return;
-  const Tensor lengths = lengths_on_device(backend, args.mask.lengths, "attention");
   const AdditiveInputs& in = args.in;
-  const Sizes size = sizes_of(in, args.mask, lengths);
+  const MaskOnDevice mask(backend, args.mask, in.query.size(0), in.key.size(0));
+  const Sizes size = sizes_of(in, mask.seen);
   visit_floating(in.query.dtype(), [&]<class S>(TypeTag<S>) {
     using C = ComputeType<S>;
     const DType wide = dtype_of<C>();
@@ -250,9 +250,9 @@ void CudaAttention::additive_attention(const AdditiveForward& args) {
 }
 
 void CudaAttention::additive_attention_backward(const AdditiveBackward& args) {
-  const Tensor lengths = lengths_on_device(backend, args.mask.lengths, "attention");
   const AdditiveInputs& in = args.in;
-  const Sizes size = sizes_of(in, args.mask, lengths);
+  const MaskOnDevice mask(backend, args.mask, in.query.size(0), in.key.size(0));
+  const Sizes size = sizes_of(in, mask.seen);
   const Index rows = size.seen.queries * size.rows;
   const auto wanted = [&](std::size_t i) { return args.gradients[i].tensor.defined(); };
   const auto as_stored = [&](const Tensor& t) {

@@ -14,6 +14,8 @@ namespace tandem::cuda {
 struct CudaAttention final : GpuKernels<AttentionKernels> {
   using GpuKernels::GpuKernels;
 
+  void attention(const AttentionForward& args) override;
+  void attention_backward(const AttentionBackward& args) override;
   void masked_softmax(const Tensor& x, const AttentionMask& mask, const Tensor& y) override;
   void masked_softmax_backward(const Tensor& y, const Tensor& dy, const AttentionMask& mask,
                                const Tensor& dx) override;
@@ -21,21 +23,37 @@ struct CudaAttention final : GpuKernels<AttentionKernels> {
   void additive_attention_backward(const AdditiveBackward& args) override;
 };
 
+// Keys that a query sees: see AttentionMask.
 struct SeenKeys {
-  const Index* lengths;  // null: no mask
+  const Index *lengths, *documents;  // null: no limit
   bool causal;
-  Index queries, keys;
+  Index window, queries, keys;
 
-  __device__ __forceinline__ Index operator()(Index n, Index t) const {
+  __device__ __forceinline__ KeyRange operator()(Index n, Index t) const {
     const Index length = lengths != nullptr ? lengths[n] : keys;
-    if (!causal) return length;
-    const Index last = t + 1 + keys - queries;
-    return last < 0 ? 0 : last < length ? last : length;
+    if (!causal) return {0, length};
+    const Index position = t + keys - queries;
+    const Index last = position < 0 ? 0 : position < length ? position + 1 : length;
+    Index first = window > 0 && position >= window ? position + 1 - window : 0;
+    if (documents != nullptr && position >= 0) first = max(first, documents[n * keys + position]);
+    return {min(first, last), last};
   }
 };
 
-inline SeenKeys seen_keys_of(const AttentionMask& mask, const Tensor& lengths, Index queries, Index keys) {
-  return {data_or_null<Index>(lengths), mask.causal, queries, keys};
-}
+// The mask in device memory, as kernels take it; the object keeps the memory.
+struct MaskOnDevice {
+  Tensor lengths, documents;
+  SeenKeys seen;
+
+  MaskOnDevice(const CudaBackend& backend, const AttentionMask& mask, Index queries, Index keys)
+      : lengths(lengths_on_device(backend, mask.lengths, "attention")),
+        documents(lengths_on_device(backend, mask.documents, "attention")),
+        seen{data_or_null<Index>(lengths),
+             data_or_null<Index>(documents),
+             mask.causal,
+             mask.window,
+             queries,
+             keys} {}
+};
 
 }  // namespace tandem::cuda

@@ -1,12 +1,54 @@
-// Attention kernels: masked softmax and additive attention.
+// Attention kernels: scaled dot-product attention, masked softmax and additive attention.
 #pragma once
 
 #include <array>
 
 #include "core/grad_output.h"
 #include "core/op_options.h"
+#include "core/random.h"
 
 namespace tandem {
+
+// Heads of a tensor, in any arrangement with adjacent elements of a head: element d of token t of head h of
+// text n is at offset + n·text + h·head + t·token + d.
+struct HeadRows {
+  Tensor tensor;
+  Index offset = 0, text = 0, head = 0, token = 0;  // in elements
+};
+
+// Head h of H heads of queries reads head ⌊h·G/H⌋ of G heads of keys and values.
+struct AttentionSizes {
+  Index texts = 0, heads = 0, key_heads = 0;  // N, H, G
+  Index queries = 0, keys = 0;                // Tq, Tk
+  Index width = 0, value_width = 0;           // D of queries and keys, E of values and results
+};
+
+// Scores are scale·q·kᵀ; with alibi, less alibi_slope(h)·(distance of query and key). Weights are their
+// softmax over the visible keys. Dropout of weight (n,h,t,j) uses the random word of its index in
+// [N,H,Tq,Tk].
+struct AttentionCall {
+  AttentionSizes size;
+  AttentionMask mask;
+  double scale = 1.0;
+  bool alibi = false;
+  double dropout = 0.0;
+  RandomKey random;  // of dropout
+};
+
+// Tensors have 16-bit types or f32; sums are f32. Keys and values beyond a row's length may be anything. A
+// query that sees no key gets a result of 0 and lse -∞. Weights are rounded to the type of the values before
+// the product with them, and not stored.
+struct AttentionForward : AttentionCall {
+  HeadRows query, key, value, result;
+  Tensor lse;  // f32 [N,H,Tq]: logarithm of the sum of exponentials of the scores
+};
+
+struct AttentionBackward : AttentionCall {
+  HeadRows query, key, value, result;
+  Tensor lse;
+  HeadRows dresult;
+  HeadRows dquery, dkey, dvalue;
+};
 
 struct AdditiveForward {
   AttentionMask mask;
@@ -25,6 +67,10 @@ struct AdditiveBackward {
 struct AttentionKernels {
   virtual ~AttentionKernels() = default;
 
+  // Flash attention (Dao, "FlashAttention-2", 2023): blocks of scores, none of which are stored.
+  virtual void attention(const AttentionForward& args) = 0;
+  // Recomputes the weights from lse. Each head's gradients are summed in a fixed order.
+  virtual void attention_backward(const AttentionBackward& args) = 0;
   // Softmax over the last axis of x [N,…,Tq,Tk], limited to the keys visible to each query. Masked keys get 0
   // for any x.
   virtual void masked_softmax(const Tensor& x, const AttentionMask& mask, const Tensor& y) = 0;

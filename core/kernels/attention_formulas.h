@@ -1,11 +1,21 @@
-// The formulas of additive attention (core/kernels/attention.h) for host and device.
+// The formulas of attention (core/kernels/attention.h) for host and device.
 #pragma once
 
 #include "core/kernels/math.h"
 
 namespace tandem::attention {
 
-// A term of a score: u_j·tanh(sum), where `sum` is feature j before tanh.
+// Factor of the distance in the scores of head h of `heads`: 2^(-8(h+1)/n) for the largest power of two n
+// within `heads`, and every other value of 2n heads for the rest (Press et al., "Train short, test long",
+// ICLR 2022).
+TANDEM_HD float alibi_slope(int h, int heads) {
+  int n = 1;
+  while (2 * n <= heads) n *= 2;
+  const float exponent = h < n ? static_cast<float>(h + 1) : static_cast<float>(2 * (h - n) + 1) * 0.5f;
+  return static_cast<float>(math::pow(2.0, -8.0 * static_cast<double>(exponent) / n));
+}
+
+// A term of an additive score: u_j·tanh(sum), where `sum` is feature j before tanh.
 template <class T>
 TANDEM_HD T score_term(T u, T sum) {
   return u * math::tanh(sum);

@@ -260,11 +260,11 @@ TEST_CASE("additive attention gives each gradient alone, and of each result alon
   }
 }
 
-TEST_CASE("dropout of attention is that of its weights", "[attention]") {
+TEST_CASE("composed attention is made of masked softmax, dropout and products", "[attention]") {
   const Tensor x = random_tensor({2, 2, 4, 3}, DType::f32, 8);
   const auto attend = [&](bool training) {
     const RandomScope scope(17, /*step=*/3, /*micro_batch=*/1);
-    return scaled_dot_product_attention(x, x, x, {.dropout = 0.5, .training = training});
+    return scaled_dot_product_attention(x, x, x, {.dropout = 0.5, .training = training, .composed = true});
   };
   const RandomScope scope(17, /*step=*/3, /*micro_batch=*/1);
   const Tensor weights = masked_softmax(matmul(x * (1.0 / std::sqrt(3.0)), x, false, true));

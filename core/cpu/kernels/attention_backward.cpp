@@ -1,185 +1,248 @@
-// Additive attention, backward. Three passes give the same reduction order for any number of threads: score
-// gradients by query, value gradients by key, and all gradients behind the tanh by row and block of features.
-// The third pass recomputes each tanh.
-#include "core/cpu/kernels/attention_additive.h"
-#include "core/cpu/kernels/blocks.h"
+// Backward of scaled dot-product attention. A head of keys is one thread's, with the heads of queries that
+// read it in order. Scores are computed transposed, [keys, queries], so that weights and their gradients are
+// left operands as they come; sums of all gradients are f32 and rounded once.
+#include <limits>
+#include <memory>
+
+#include "core/cpu/kernels/attention.h"
+#include "core/cpu/kernels/attention_blocks.h"
+#include "core/cpu/kernels/cpu_backend.h"
+#include "core/cpu/kernels/shares.h"
 
 namespace tandem::cpu::TANDEM_LEVEL {
 
 namespace {
 
-constexpr Index kFeatures = 64;  // features per block: keys and their gradients stay in L2
+constexpr Index kSide = 64;  // queries and keys of a block
 
-std::size_t count(Index n) { return static_cast<std::size_t>(n); }
-
-template <class C>
-class Backward {
+template <class P>
+class BackwardHead {
  public:
-  explicit Backward(const AdditiveBackward& args)
-      : args_(args),
-        size_(args.in),
-        direction_(args.in),
-        dscores_(workspace<C>({size_.queries * size_.rows * size_.keys})),
-        blocks_((size_.features + kFeatures - 1) / kFeatures) {}
+  using Blocks = HeadBlocks<P>;
+  using Storage = typename P::Storage;
 
-  void run() {
-    if (wanted(0) || wanted(1) || wanted(3) || wanted(4) || wanted(5)) {
-      scores();
-      features();
+  BackwardHead(const AttentionBackward& args, bool tiles)
+      : args_(args),
+        size_(args.size),
+        blocks_(tiles),
+        width_(padded(size_.width)),
+        values_(padded(size_.value_width)),
+        queries_((size_.queries + kSide - 1) / kSide * kSide),
+        keys_((size_.keys + kSide - 1) / kSide * kSide),
+        parts_(bytes()),
+        dropout_(args) {
+    operands([this]<class T>(T*& to, Index count) { to = parts_.template take<T>(count); });
+  }
+
+  // Gradients of head `head` of keys, and of the queries that read it.
+  void run(Index text, Index head) {
+    const Index group = size_.heads / size_.key_heads;
+    const Index length =
+        args_.mask.lengths.defined() ? args_.mask.lengths.data<std::int64_t>()[text] : size_.keys;
+    load(Head(args_.key, text, head), length, size_.width, key_rows_, keys_);
+    load(Head(args_.value, text, head), length, size_.value_width, value_rows_, keys_);
+    Blocks::straight(key_rows_, keys_, width_, held_);
+    Blocks::turned_rows(held_, keys_, width_, turned_key_rows_);
+    std::fill_n(dkey_, keys_ * width_, 0.0f);
+    std::fill_n(dvalue_, keys_ * values_, 0.0f);
+    for (Index h = head * group; h < (head + 1) * group; ++h) {
+      load_queries(text, h);
+      const Index row = (text * size_.heads + h) * size_.queries;
+      for (Index k = 0; k < length; k += kSide)
+        for (Index q = 0; q < size_.queries; q += kSide) add_block(row, q, k);
+      put_queries(Head(args_.dquery, text, h));
     }
-    if (wanted(2)) values();
+    put(Head(args_.dkey, text, head), dkey_, width_, size_.width, static_cast<float>(args_.scale));
+    put(Head(args_.dvalue, text, head), dvalue_, values_, size_.value_width, 1.0f);
   }
 
  private:
-  bool wanted(int input) const { return args_.gradients[count(input)].tensor.defined(); }
-  Index seen(Index n, Index t) const { return seen_keys(args_.mask, n, t, size_.queries, size_.keys); }
+  // Calls visit(pointer, count) for every array.
+  template <class Visitor>
+  void operands(const Visitor& visit) {
+    visit(key_rows_, keys_ * width_);
+    visit(value_rows_, keys_ * values_);
+    visit(turned_key_rows_, width_ * keys_);
+    visit(held_, std::max(queries_, keys_) * std::max(width_, values_));
+    visit(turned_queries_, queries_ * width_);
+    visit(straight_queries_, queries_ * width_);
+    visit(turned_dresults_, queries_ * values_);
+    visit(straight_dresults_, queries_ * values_);
+    visit(weights_, kSide * kSide);
+    visit(dscores_, kSide * kSide);
+    visit(straight_dscores_, kSide * kSide);
+    visit(lse_, queries_);
+    visit(dots_, queries_);
+    visit(first_, queries_);
+    visit(last_, queries_);
+    visit(scores_, kSide * kSide);
+    visit(dweights_, kSide * kSide);
+    visit(factors_, kSide * kSide);
+    visit(dkey_, keys_ * width_);
+    visit(dvalue_, keys_ * values_);
+    visit(turned_dquery_, width_ * queries_);
+  }
+  Index bytes() {
+    Index sum = 0;
+    operands([&]<class T>(T*&, Index count) { sum += Parts::bytes_of<T>(count); });
+    return sum;
+  }
 
-  // Gradients of the scores, dscores [Tq,N,Tk], at unmasked keys.
-  void scores() {
-#pragma omp parallel if (size_.parallel())
-    {
-      std::vector<C> weights(count(size_.keys)), dweights(weights.size());
-      std::vector<C> dcontext(count(size_.channels)), value(dcontext.size());
-#pragma omp for collapse(2) schedule(dynamic)
-      for (Index n = 0; n < size_.rows; ++n) {
-        for (Index t = 0; t < size_.queries; ++t) {
-          const Index row = t * size_.rows + n, last = seen(n, t);
-          load_row(args_.weights, row, size_.keys, weights.data());
-          if (args_.dweights.defined()) load_row(args_.dweights, row, size_.keys, dweights.data());
-          if (args_.dcontext.defined()) {
-            load_row(args_.dcontext, row, size_.channels, dcontext.data());
-            for (Index s = 0; s < last; ++s) {
-              load_row(args_.in.value, s * size_.rows + n, size_.channels, value.data());
-              const C *a = dcontext.data(), *b = value.data();
-              const C dot = sum_of<C>(size_.channels, [&](Index c) { return a[c] * b[c]; });
-              dweights[count(s)] = args_.dweights.defined() ? dweights[count(s)] + dot : dot;
-            }
-          }
-          softmax_gradient_of(weights.data(), dweights.data(), last, dscores_.data<C>() + row * size_.keys);
-        }
+  // Rows of a head, with zeros up to `all`.
+  static void load(const Head& from, Index count, Index width, Storage* to, Index all) {
+    Blocks::pack(from, 0, count, width, to);
+    std::fill(to + padded(count) * padded(width), to + all * padded(width), Storage{});
+  }
+
+  void load_queries(Index text, Index head) {
+    load(Head(args_.query, text, head), size_.queries, size_.width, held_, queries_);
+    Blocks::turned(held_, queries_, width_, turned_queries_);
+    Blocks::straight(held_, queries_, width_, straight_queries_);
+    load(Head(args_.dresult, text, head), size_.queries, size_.value_width, held_, queries_);
+    Blocks::turned(held_, queries_, values_, turned_dresults_);
+    Blocks::straight(held_, queries_, values_, straight_dresults_);
+    std::fill_n(turned_dquery_, width_ * queries_, 0.0f);
+    slope_ =
+        args_.alibi ? attention::alibi_slope(static_cast<int>(head), static_cast<int>(size_.heads)) : 0.0f;
+
+    const float* lse = args_.lse.data<float>() + (text * size_.heads + head) * size_.queries;
+    const Head result(args_.result, text, head), dresult(args_.dresult, text, head);
+    for (Index q = 0; q < size_.queries; ++q) {
+      dots_[q] = dot(result, dresult, q);
+      lse_[q] = lse[q];
+      seen_[static_cast<std::size_t>(q)] = seen_keys(args_.mask, text, q, size_.queries, size_.keys);
+      first_[q] = static_cast<float>(seen_[static_cast<std::size_t>(q)].first);
+      last_[q] = static_cast<float>(seen_[static_cast<std::size_t>(q)].last);
+    }
+    for (Index q = size_.queries; q < queries_; ++q) dots_[q] = lse_[q] = first_[q] = last_[q] = 0.0f;
+  }
+
+  float dot(const Head& result, const Head& dresult, Index q) const {
+    Vec total = zero();
+    float a[kLanes], b[kLanes];
+    for (Index e = 0; e < size_.value_width; e += kLanes) {
+      const Index n = std::min<Index>(kLanes, size_.value_width - e);
+      if (n < kLanes) std::fill_n(a, kLanes, 0.0f), std::fill_n(b, kLanes, 0.0f);
+      load_block(result.data, result.dtype, result.at(q) + e, a, n);
+      load_block(dresult.data, dresult.dtype, dresult.at(q) + e, b, n);
+      total = fma(TANDEM_LEVEL::load(a), TANDEM_LEVEL::load(b), total);
+    }
+    return sum(total);
+  }
+
+  // Contributions of queries [q, q + kSide) and keys [k, k + kSide). `row`: index of query 0 in [N,H,Tq].
+  void add_block(Index row, Index q, Index k) {
+    const Index count = std::min(kSide, size_.queries - q);
+    const SeenByRows seen(seen_.data() + q, count);
+    if (seen.any.last <= k || seen.any.first >= k + kSide) return;
+    const bool full = count == kSide && seen.all.first <= k && seen.all.last >= k + kSide;
+    blocks_.multiply(kSide, kSide, width_, key_rows_ + k * width_, width_, turned_queries_, width_, 0, q,
+                     scores_, kSide, false);
+    blocks_.multiply(kSide, kSide, values_, value_rows_ + k * values_, values_, turned_dresults_, values_, 0,
+                     q, dweights_, kSide, false);
+    if (dropout_.active()) draw_factors(row, q, k);
+    for (Index j = 0; j < kSide; ++j) weigh(q, k, j, full);
+    blocks_.multiply(kSide, values_, kSide, weights_, kSide, straight_dresults_, queries_, q, 0,
+                     dvalue_ + k * values_, values_, true);
+    blocks_.multiply(kSide, width_, kSide, dscores_, kSide, straight_queries_, queries_, q, 0,
+                     dkey_ + k * width_, width_, true);
+    Blocks::straight(dscores_, kSide, kSide, straight_dscores_);
+    blocks_.multiply(width_, kSide, kSide, turned_key_rows_ + k, keys_, straight_dscores_, kSide, 0, 0,
+                     turned_dquery_ + q, queries_, true);
+  }
+
+  // Weights of key k + j and gradients of its scores, for queries from q on.
+  void weigh(Index q, Index k, Index j, bool full) {
+    const Vec scale = broadcast(static_cast<float>(args_.scale)), at = broadcast(static_cast<float>(k + j));
+    const Index row = j * kSide;
+    for (Index i = 0; i < kSide; i += kLanes) {
+      Vec x = TANDEM_LEVEL::load(scores_ + row + i) * scale;
+      if (args_.alibi) {
+        const auto position = static_cast<float>(q + i + size_.keys - size_.queries);
+        x = x - broadcast(slope_) * (broadcast(position) + ascending() - at);
+      }
+      Vec p = exponential(x - TANDEM_LEVEL::load(lse_ + q + i));
+      if (!full) {
+        const std::uint32_t seen = positive(TANDEM_LEVEL::load(last_ + q + i) - at) &
+                                   positive(at + broadcast(1.0f) - TANDEM_LEVEL::load(first_ + q + i));
+        p = keep(seen, p);
+      }
+      Vec dp = TANDEM_LEVEL::load(dweights_ + row + i), dropped = p;
+      if (dropout_.active()) {
+        const Vec factor = TANDEM_LEVEL::load(factors_ + row + i);
+        dp = dp * factor;
+        dropped = p * factor;
+      }
+      store(weights_ + row + i, dropped);
+      store(dscores_ + row + i, p * (dp - TANDEM_LEVEL::load(dots_ + q + i)));
+    }
+  }
+
+  // Factors of dropout [keys, queries] of a block.
+  void draw_factors(Index row, Index q, Index k) {
+    const Index count = std::min(kSide, size_.keys - k);
+    float drawn[kSide * kSide] = {};
+    for (Index i = 0; i < std::min(kSide, size_.queries - q); ++i)
+      dropout_.draw((row + q + i) * size_.keys + k, count, drawn + i * kSide);
+    for (Index i = 0; i < kSide; i += kLanes)
+      for (Index j = 0; j < kSide; j += kLanes)
+        transpose_words(drawn + i * kSide + j, kSide, factors_ + j * kSide + i, kSide);
+  }
+
+  void put_queries(const Head& to) {
+    alignas(64) float block[kLanes * kLanes];
+    for (Index q = 0; q < size_.queries; q += kLanes) {
+      for (Index d = 0; d < size_.width; d += kLanes) {
+        transpose_words(turned_dquery_ + d * queries_ + q, queries_, block, kLanes);
+        const Index n = std::min<Index>(kLanes, size_.width - d);
+        for (Index i = 0; i < std::min<Index>(kLanes, size_.queries - q); ++i)
+          put_row(to, q + i, d, block + i * kLanes, n, static_cast<float>(args_.scale));
       }
     }
   }
-
-  // dvalue(s,n) = Σ_t weights(t,n,s)·dcontext(t,n).
-  void values() {
-#pragma omp parallel if (size_.parallel())
-    {
-      std::vector<C> sum(count(size_.channels)), dcontext(sum.size());
-#pragma omp for collapse(2) schedule(static)
-      for (Index n = 0; n < size_.rows; ++n) {
-        for (Index s = 0; s < size_.keys; ++s) {
-          std::fill(sum.begin(), sum.end(), C(0));
-          for (Index t = 0; t < size_.queries && args_.dcontext.defined(); ++t) {
-            if (s >= seen(n, t)) continue;
-            const Index row = t * size_.rows + n;
-            C weight;
-            load_block(args_.weights.raw(), args_.weights.dtype(), row * size_.keys + s, &weight, 1);
-            load_row(args_.dcontext, row, size_.channels, dcontext.data());
-            for (std::size_t c = 0; c < sum.size(); ++c) sum[c] += weight * dcontext[c];
-          }
-          put(args_.gradients[2], (s * size_.rows + n) * size_.channels, sum.data(), size_.channels);
-        }
-      }
-    }
+  void put(const Head& to, float* rows, Index step, Index width, float scale) const {
+    for (Index t = 0; t < size_.keys; ++t) put_row(to, t, 0, rows + t * step, width, scale);
+  }
+  // Rows are padded to kLanes.
+  static void put_row(const Head& to, Index t, Index first, float* row, Index width, float scale) {
+    if (scale != 1.0f)
+      for (Index d = 0; d < width; d += kLanes)
+        store(row + d, TANDEM_LEVEL::load(row + d) * broadcast(scale));
+    store_block(row, to.data, to.dtype, to.at(t) + first, width);
   }
 
-  // Buffers for one row and one block of features.
-  struct Block {
-    explicit Block(const AdditiveSizes& size) : keys(count(size.keys * kFeatures)), dkeys(keys.size()) {}
-    std::vector<C> keys, dkeys;  // [Tk,kFeatures]
-    C query[kFeatures], dquery[kFeatures], bias[kFeatures] = {}, du[kFeatures], db[kFeatures];
-  };
+  const AttentionBackward& args_;
+  const AttentionSizes& size_;
+  Blocks blocks_;
+  Index width_, values_, queries_, keys_;
+  Parts parts_;
+  WeightDropout dropout_;
+  std::vector<KeyRange> seen_ = std::vector<KeyRange>(static_cast<std::size_t>(queries_));
+  float slope_ = 0.0f;
 
-  void features() {
-    // Partial gradients of u and b, one per row.
-    const Tensor parts = workspace<C>({2 * size_.rows * size_.features});
-#pragma omp parallel if (size_.parallel())
-    {
-      Block block(size_);
-#pragma omp for collapse(2) schedule(dynamic)
-      for (Index n = 0; n < size_.rows; ++n) {
-        for (Index b = 0; b < blocks_; ++b) {
-          const Index first = b * kFeatures, width = std::min(kFeatures, size_.features - first);
-          row_of_block(block, n, first, width);
-          C* part = parts.data<C>() + n * size_.features + first;
-          std::copy_n(block.du, width, part);
-          std::copy_n(block.db, width, part + size_.rows * size_.features);
-        }
-      }
-    }
-    parameters(parts.data<C>());
-  }
-
-  void row_of_block(Block& block, Index n, Index first, Index width) {
-    const AdditiveInputs& in = args_.in;
-    const auto at = [&](Index time) { return (time * size_.rows + n) * size_.features + first; };
-    if (in.b.defined()) load_block(in.b.raw(), in.b.dtype(), first, block.bias, width);
-    for (Index s = 0; s < size_.keys; ++s)
-      load_block(in.key.raw(), in.key.dtype(), at(s), block.keys.data() + s * kFeatures, width);
-    std::fill(block.dkeys.begin(), block.dkeys.end(), C(0));
-    std::fill_n(block.du, width, C(0));
-    std::fill_n(block.db, width, C(0));
-    const C* u = direction_.u.data() + first;
-    for (Index t = 0; t < size_.queries; ++t) {
-      load_block(in.query.raw(), in.query.dtype(), at(t), block.query, width);
-      for (Index j = 0; j < width; ++j) block.query[j] += block.bias[j];
-      std::fill_n(block.dquery, width, C(0));
-      const C* dscore = dscores_.data<C>() + (t * size_.rows + n) * size_.keys;
-      const Index last = seen(n, t);
-      for (Index s = 0; s < last; ++s)
-        add_key(block, u, dscore[s], block.keys.data() + s * kFeatures, block.dkeys.data() + s * kFeatures,
-                width);
-      for (Index j = 0; j < width; ++j) block.db[j] += block.dquery[j];
-      put(args_.gradients[0], at(t), block.dquery, width);
-    }
-    for (Index s = 0; s < size_.keys; ++s)
-      put(args_.gradients[1], at(s), block.dkeys.data() + s * kFeatures, width);
-  }
-
-  static void add_key(Block& block, const C* u, C dscore, const C* key, C* dkey, Index width) {
-    for (Index j = 0; j < width; ++j) {
-      const auto g = attention::feature_gradient(u[j], block.query[j] + key[j], dscore);
-      block.dquery[j] += g.sum;
-      dkey[j] += g.sum;
-      block.du[j] += g.u;
-    }
-  }
-
-  // Sums the partial gradients of all rows into those of v, g and b.
-  void parameters(const C* parts) {
-    const Index n = size_.features;
-    std::vector<C> du(count(n)), db(count(n));
-    for (Index row = 0; row < size_.rows; ++row) {
-      const C *from_u = parts + row * n, *from_b = parts + (size_.rows + row) * n;
-      for (Index j = 0; j < n; ++j) {
-        du[count(j)] += from_u[j];
-        db[count(j)] += from_b[j];
-      }
-    }
-    put(args_.gradients[5], 0, db.data(), n);
-    if (args_.in.g.defined()) {
-      const Direction<C>& d = direction_;
-      const C along = sum_of<C>(n, [&](Index j) { return d.v[count(j)] * du[count(j)]; });
-      C dg = along / d.norm;
-      put(args_.gradients[4], 0, &dg, 1);
-      for (std::size_t j = 0; j < du.size(); ++j)
-        du[j] = attention::normalised_gradient(d.v[j], du[j], d.g, d.norm, along);
-    }
-    put(args_.gradients[3], 0, du.data(), n);
-  }
-
-  const AdditiveBackward& args_;
-  const AdditiveSizes size_;
-  const Direction<C> direction_;
-  const Tensor dscores_;
-  const Index blocks_;
+  Storage *key_rows_, *value_rows_, *turned_key_rows_, *held_;
+  Storage *turned_queries_, *straight_queries_, *turned_dresults_, *straight_dresults_;
+  Storage *weights_, *dscores_, *straight_dscores_;  // [keys, queries] of a block
+  float *lse_, *dots_, *first_, *last_;              // of each query; dots: Σ dresult·result
+  float *scores_, *dweights_, *factors_;             // [keys, queries] of a block
+  float *dkey_, *dvalue_, *turned_dquery_;           // sums, unscaled
 };
 
 }  // namespace
 
-void CpuAttention::additive_attention_backward(const AdditiveBackward& args) {
-  visit_compute([&]<class C>(C) { Backward<C>(args).run(); }, args.in.query);
+void CpuAttention::attention_backward(const AttentionBackward& args) {
+  const AttentionSizes& size = args.size;
+  const Index heads = size.texts * size.key_heads;
+  if (heads == 0) return;
+  const Index work = size.texts * size.heads * size.queries * size.keys * (size.width + size.value_width);
+  const int team = work < kParallelElements ? 1 : threads();
+  with_attention_operands(args.dquery.tensor.dtype(), [&]<class P>(bool tiles) {
+    over_shares(team, heads, [&](int) {
+      return [&, head = std::make_unique<BackwardHead<P>>(args, tiles)](Index share) {
+        head->run(share / size.key_heads, share % size.key_heads);
+      };
+    });
+  });
 }
 
 }  // namespace tandem::cpu::TANDEM_LEVEL

@@ -1,83 +1,187 @@
-// Additive attention, forward. Each query computes its scores, their softmax and the weighted sum.
-#include "core/cpu/kernels/attention_additive.h"
+// Forward of scaled dot-product attention: blocks of scores that stay in the first cache, and a softmax that
+// is rescaled from block to block of keys. Blocks of keys start at multiples of kKeys, and no sum depends on
+// the number of queries: a query gives the same bits alone as among others.
+#include <cmath>
+#include <limits>
+#include <memory>
+
+#include "core/cpu/kernels/attention.h"
+#include "core/cpu/kernels/attention_blocks.h"
+#include "core/cpu/kernels/cpu_backend.h"
+#include "core/cpu/kernels/shares.h"
 
 namespace tandem::cpu::TANDEM_LEVEL {
 
 namespace {
 
-template <class C>
-class ForwardQuery {
+constexpr Index kQueries = 32, kKeys = 128;  // of a block
+constexpr float kNone = -std::numeric_limits<float>::infinity();
+
+template <class P>
+class ForwardHead {
  public:
-  ForwardQuery(const AdditiveForward& args, const AdditiveSizes& sizes, const Direction<C>& direction)
+  using Blocks = HeadBlocks<P>;
+  using Storage = typename P::Storage;
+
+  ForwardHead(const AttentionForward& args, bool tiles)
       : args_(args),
-        size_(sizes),
-        u_(direction.u.data()),
-        bias_(count(sizes.features)),
-        query_(bias_.size()),
-        key_(bias_.size()),
-        weights_(count(sizes.keys)),
-        value_(count(sizes.channels)),
-        context_(value_.size()) {
-    if (args.in.b.defined()) load_row(args.in.b, 0, sizes.features, bias_.data());
+        size_(args.size),
+        blocks_(tiles),
+        width_(padded(size_.width)),
+        values_(padded(size_.value_width)),
+        keys_(padded(size_.keys)),
+        parts_(bytes()),
+        rows_(parts_.take<Storage>(std::max(keys_ * std::max(width_, values_), kQueries * width_))),
+        turned_keys_(parts_.take<Storage>(keys_ * width_)),
+        straight_values_(parts_.take<Storage>(keys_ * values_)),
+        scores_(parts_.take<float>(kQueries * kKeys)),
+        weights_(parts_.take<Storage>(kQueries * kKeys)),
+        sums_(parts_.take<float>(kQueries * values_)),
+        dropout_(args) {
+    std::fill_n(weights_, kQueries * kKeys, Storage{});
   }
 
-  void operator()(Index n, Index t) {
-    const Index seen = seen_keys(args_.mask, n, t, size_.queries, size_.keys), row = t * size_.rows + n;
-    score(n, row, seen);
-    C* weights = weights_.data();
-    softmax_of(weights, seen, weights);
-    std::fill(weights + seen, weights + size_.keys, C(0));
-    store_block(weights, args_.weights.raw(), args_.weights.dtype(), row * size_.keys, size_.keys);
-    // The sum uses the weights as stored (rounded), which backward reads as well.
-    load_block(args_.weights.raw(), args_.weights.dtype(), row * size_.keys, weights, seen);
-    std::fill(context_.begin(), context_.end(), C(0));
-    C *context = context_.data(), *value = value_.data();
-    for (Index s = 0; s < seen; ++s) {
-      load_row(args_.in.value, s * size_.rows + n, size_.channels, value);
-      const C weight = weights[s];
-      for (Index c = 0; c < size_.channels; ++c) context[c] += weight * value[c];
+  // Queries [range) of one head.
+  void run(Index text, Index head, Range range) {
+    const Index group = size_.heads / size_.key_heads;
+    if (text != text_ || head / group != key_head_) {
+      text_ = text;
+      key_head_ = head / group;
+      // Beyond the row's length memory may hold anything.
+      const Index length =
+          args_.mask.lengths.defined() ? args_.mask.lengths.data<std::int64_t>()[text] : size_.keys;
+      used_ = padded(length);
+      Blocks::pack(Head(args_.key, text, key_head_), 0, length, size_.width, rows_);
+      Blocks::turned(rows_, used_, width_, turned_keys_);
+      Blocks::pack(Head(args_.value, text, key_head_), 0, length, size_.value_width, rows_);
+      Blocks::straight(rows_, used_, values_, straight_values_);
     }
-    store_block(context, args_.context.raw(), args_.context.dtype(), row * size_.channels, size_.channels);
+    const Head query(args_.query, text, head), result(args_.result, text, head);
+    slope_ =
+        args_.alibi ? attention::alibi_slope(static_cast<int>(head), static_cast<int>(size_.heads)) : 0.0f;
+    float* lse = args_.lse.data<float>() + (text * size_.heads + head) * size_.queries;
+    for (Index q = range.first; q < range.last; q += kQueries) {
+      const Index count = std::min(kQueries, range.last - q);
+      Blocks::pack(query, q, count, size_.width, rows_);
+      for (Index r = 0; r < count; ++r)
+        seen_[r] = seen_keys(args_.mask, text, q + r, size_.queries, size_.keys);
+      attend((text * size_.heads + head) * size_.queries + q, q, count);
+      for (Index r = 0; r < count; ++r) {
+        float* row = sums_ + r * values_;
+        const float factor = total_[r] > 0.0f || total_[r] != total_[r] ? 1.0f / total_[r] : 0.0f;
+        for (Index e = 0; e < values_; e += kLanes) store(row + e, load(row + e) * broadcast(factor));
+        store_block(row, result.data, result.dtype, result.at(q + r), size_.value_width);
+        lse[q + r] = factor == 0.0f ? kNone : top_[r] + std::log(total_[r]);
+      }
+    }
   }
 
  private:
-  static std::size_t count(Index n) { return static_cast<std::size_t>(n); }
+  Index bytes() const {
+    return Parts::bytes_of<Storage>(std::max(keys_ * std::max(width_, values_), kQueries * width_)) +
+           Parts::bytes_of<Storage>(keys_ * width_) + Parts::bytes_of<Storage>(keys_ * values_) +
+           Parts::bytes_of<float>(kQueries * kKeys) + Parts::bytes_of<Storage>(kQueries * kKeys) +
+           Parts::bytes_of<float>(kQueries * values_);
+  }
 
-  void score(Index n, Index row, Index seen) {
-    const C *u = u_, *bias = bias_.data();
-    C *query = query_.data(), *key = key_.data();
-    load_row(args_.in.query, row, size_.features, query);
-    for (Index j = 0; j < size_.features; ++j) query[j] += bias[j];
-    for (Index s = 0; s < seen; ++s) {
-      load_row(args_.in.key, s * size_.rows + n, size_.features, key);
-      weights_[count(s)] =
-          sum_of<C>(size_.features, [&](Index j) { return attention::score_term(u[j], query[j] + key[j]); });
+  // Unnormalised results of `count` queries from q on, with their largest scores and sums. `row`: index of
+  // the first query in [N,H,Tq].
+  void attend(Index row, Index q, Index count) {
+    const SeenByRows seen(seen_, count);
+    std::fill_n(top_, count, kNone);
+    std::fill_n(total_, count, 0.0f);
+    std::fill_n(sums_, count * values_, 0.0f);
+    for (Index k = seen.any.first / kKeys * kKeys; k < seen.any.last; k += kKeys) {
+      const Index columns = std::min(kKeys, padded(seen.any.last - k));
+      blocks_.multiply(count, columns, width_, rows_, width_, turned_keys_, width_, 0, k, scores_, kKeys,
+                       false);
+      for (Index r = 0; r < count; ++r) weigh(row + r, q + r, r, k, columns);
+      blocks_.multiply(count, values_, columns, weights_, kKeys, straight_values_, used_, k, 0, sums_,
+                       values_, true);
     }
   }
 
-  const AdditiveForward& args_;
-  const AdditiveSizes& size_;
-  const C* u_;
-  std::vector<C> bias_, query_, key_, weights_, value_, context_;
+  // Turns the scores of query r, at position t of its text, for keys [k, k + columns) into weights.
+  void weigh(Index row, Index t, Index r, Index k, Index columns) {
+    float* s = scores_ + r * kKeys;
+    Storage* w = weights_ + r * kKeys;
+    const Index first = std::clamp<Index>(seen_[r].first - k, 0, columns);
+    const Index last = std::clamp<Index>(seen_[r].last - k, first, columns);
+    const Vec scale = broadcast(static_cast<float>(args_.scale)), slope = broadcast(slope_);
+    Vec largest_score = broadcast(kNone);
+    const auto position = static_cast<float>(t + size_.keys - size_.queries);
+    for (Index j = 0; j < columns; j += kLanes) {
+      Vec x = load(s + j) * scale;
+      if (args_.alibi) x = x - slope * (broadcast(position - static_cast<float>(k + j)) - ascending());
+      store(s + j, x);
+    }
+    std::fill(s, s + first, kNone);
+    std::fill(s + last, s + columns, kNone);
+    for (Index j = 0; j < columns; j += kLanes) largest_score = max(load(s + j), largest_score);
+    const float before = top_[r], top = std::max(before, largest(largest_score));
+    if (first == last) {
+      std::fill(w, w + columns, Storage{});
+      return;
+    }
+    const Vec shift = broadcast(top);
+    Vec sums = zero();
+    for (Index j = 0; j < columns; j += kLanes) {
+      const Vec e = exponential(load(s + j) - shift);
+      sums = sums + e;
+      store(s + j, e);
+    }
+    if (dropout_.active()) {
+      float factors[kKeys] = {};
+      dropout_.draw(row * size_.keys + k, last, factors);
+      for (Index j = 0; j < columns; j += kLanes) store(s + j, load(s + j) * load(factors + j));
+    }
+    for (Index j = 0; j < columns; j += kLanes) store(w + j, load(s + j));
+    if (before != top && before != kNone) {
+      const float factor = math::exp(before - top);
+      total_[r] *= factor;
+      float* to = sums_ + r * values_;
+      for (Index e = 0; e < values_; e += kLanes) store(to + e, load(to + e) * broadcast(factor));
+    }
+    total_[r] += sum(sums);
+    top_[r] = top;
+  }
+
+  const AttentionForward& args_;
+  const AttentionSizes& size_;
+  Blocks blocks_;
+  Index width_, values_, keys_;
+  Parts parts_;
+  Storage *rows_, *turned_keys_, *straight_values_;
+  float* scores_;
+  Storage* weights_;
+  float* sums_;
+  WeightDropout dropout_;
+  Index text_ = -1, key_head_ = -1, used_ = 0;  // what keys and values are packed of
+  float slope_ = 0.0f;
+  KeyRange seen_[kQueries];
+  float top_[kQueries], total_[kQueries];
 };
 
 }  // namespace
 
-void CpuAttention::additive_attention(const AdditiveForward& args) {
-  const AdditiveSizes sizes(args.in);
-  visit_compute(
-      [&]<class C>(C) {
-        const Direction<C> direction(args.in);
-#pragma omp parallel if (sizes.parallel())
-        {
-          ForwardQuery<C> query(args, sizes, direction);
-#pragma omp for collapse(2) schedule(dynamic)
-          for (Index n = 0; n < sizes.rows; ++n) {
-            for (Index t = 0; t < sizes.queries; ++t) query(n, t);
-          }
-        }
-      },
-      args.in.query);
+void CpuAttention::attention(const AttentionForward& args) {
+  const AttentionSizes& size = args.size;
+  const Index heads = size.texts * size.heads;
+  if (heads * size.queries == 0) return;
+  const Index work = heads * size.queries * (size.keys + 1) * (size.width + size.value_width);
+  const int team = work < kParallelElements * 4 ? 1 : threads();
+  // Blocks of queries are divided where there are few heads; each part packs the keys again.
+  const Index blocks = (size.queries + kQueries - 1) / kQueries;
+  const Index parts = std::clamp<Index>(shares_of(team) / heads, 1, std::max<Index>(1, blocks / 8));
+  with_attention_operands(args.query.tensor.dtype(), [&]<class P>(bool tiles) {
+    over_shares(team, heads * parts, [&](int) {
+      return [&, head = std::make_unique<ForwardHead<P>>(args, tiles)](Index share) {
+        const Range range = part_of(blocks, share % parts, parts);
+        head->run(share / parts / size.heads, share / parts % size.heads,
+                  {range.first * kQueries, std::min(size.queries, range.last * kQueries)});
+      };
+    });
+  });
 }
 
 }  // namespace tandem::cpu::TANDEM_LEVEL

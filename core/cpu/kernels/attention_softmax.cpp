@@ -1,5 +1,5 @@
 // Masked softmax over the keys of each query, with the row kernels of softmax_rows.h.
-#include "core/cpu/kernels/attention_additive.h"
+#include "core/cpu/kernels/attention.h"
 #include "core/cpu/kernels/cpu_backend.h"
 #include "core/cpu/kernels/softmax_rows.h"
 
@@ -17,7 +17,7 @@ struct ScoreRows {
         queries(x.rank() > 1 ? x.size(-2) : 1),
         keys(x.size(-1)) {}
 
-  Index seen(const AttentionMask& mask, Index row) const {
+  KeyRange seen(const AttentionMask& mask, Index row) const {
     return seen_keys(mask, row / per_sequence, row % queries, queries, keys);
   }
 };
@@ -31,11 +31,12 @@ void forward_rows(const Tensor& x, const AttentionMask& mask, const Tensor& y) {
     RowWriter<C> write(y, s.keys);
 #pragma omp for schedule(static)
     for (Index row = 0; row < s.rows; ++row) {
-      const Index seen = s.seen(mask, row);
+      const KeyRange seen = s.seen(mask, row);
       const C* from = read(row);
       write(row, [&](C* to) {
-        softmax_of(from, seen, to);
-        std::fill(to + seen, to + s.keys, C(0));
+        std::fill(to, to + seen.first, C(0));
+        softmax_of(from + seen.first, seen.count(), to + seen.first);
+        std::fill(to + seen.last, to + s.keys, C(0));
       });
     }
   }
@@ -50,11 +51,12 @@ void backward_rows(const Tensor& y, const Tensor& dy, const AttentionMask& mask,
     RowWriter<C> write(dx, s.keys);
 #pragma omp for schedule(static)
     for (Index row = 0; row < s.rows; ++row) {
-      const Index seen = s.seen(mask, row);
-      const C *p = read_y(row), *g = read_dy(row);
+      const KeyRange seen = s.seen(mask, row);
+      const C *p = read_y(row) + seen.first, *g = read_dy(row) + seen.first;
       write(row, [&](C* to) {
-        softmax_gradient_of(p, g, seen, to);
-        std::fill(to + seen, to + s.keys, C(0));
+        std::fill(to, to + seen.first, C(0));
+        softmax_gradient_of(p, g, seen.count(), to + seen.first);
+        std::fill(to + seen.last, to + s.keys, C(0));
       });
     }
   }

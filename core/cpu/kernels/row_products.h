@@ -28,8 +28,9 @@ struct FloatRows {
   static Vec load(const float* p) { return TANDEM_LEVEL::load(p); }
   static Vec broadcast(const float* p) { return TANDEM_LEVEL::broadcast(*p); }
   static Vec multiply_add(Vec a, Vec b, Vec sum) { return fma(a, b, sum); }
-  // to[lane][depth] = rows[depth][lane].
-  static void interleave(const float (*rows)[kLanes], float* to) { store(to, TANDEM_LEVEL::load(rows[0])); }
+  // to[lane][depth] = rows[depth][lane], for kDepth rows of 16, `step` apart.
+  static void interleave(const float (*rows)[kLanes], float* to) { pair_rows(rows[0], kLanes, to); }
+  static void pair_rows(const float* rows, Index, float* to) { store(to, TANDEM_LEVEL::load(rows)); }
 };
 
 #if defined(TANDEM_SIMD_BF16_PAIRS)
@@ -46,8 +47,9 @@ struct PairRows {
     return broadcast_pair(pair);
   }
   static Vec multiply_add(Pairs a, Pairs b, Vec sum) { return dot(a, b, sum); }
-  static void interleave(const BFloat16 (*rows)[kLanes], BFloat16* to) {
-    store_pairs(reinterpret_cast<std::uint32_t*>(to), load_pairs(rows[0], rows[1]));
+  static void interleave(const BFloat16 (*rows)[kLanes], BFloat16* to) { pair_rows(rows[0], kLanes, to); }
+  static void pair_rows(const BFloat16* rows, Index step, BFloat16* to) {
+    store_pairs(reinterpret_cast<std::uint32_t*>(to), load_pairs(rows, rows + step));
   }
 };
 #endif
@@ -113,10 +115,11 @@ constexpr auto row_tiles() {
 }
 
 // All rows in equal shares, because tiles of few rows are bound by latency. With several shares, each part of
-// the panel multiplies all of them before the next part is read; sums still run over k in order.
+// the panel multiplies all of them before the next part is read; sums still run over k in order, from `out`
+// on if `accumulate`.
 template <class P, int V>
 void multiply_rows(Index depth, Index rows, const typename P::Storage* a, Index a_step,
-                   const typename P::Storage* w, float* out, Index out_step) {
+                   const typename P::Storage* w, float* out, Index out_step, bool accumulate = false) {
   static constexpr auto kTiles = row_tiles<P, V>();
   constexpr auto kMost = static_cast<Index>(kTiles.size());
   constexpr Index kElement = V * kLanes * P::kDepth;
@@ -127,7 +130,8 @@ void multiply_rows(Index depth, Index rows, const typename P::Storage* a, Index 
     for (Index row = 0; row < rows;) {
       const Index left = rows - row, shares = (left + kMost - 1) / kMost, tile = (left + shares - 1) / shares;
       kTiles[static_cast<std::size_t>(tile - 1)](count, a + row * a_step + k * P::kDepth, a_step,
-                                                 w + k * kElement, out + row * out_step, out_step, k == 0);
+                                                 w + k * kElement, out + row * out_step, out_step,
+                                                 k == 0 && !accumulate);
       row += tile;
     }
   }

@@ -9,6 +9,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "core/convert.h"
 
@@ -382,6 +383,79 @@ inline float largest(Vec a) { return *std::max_element(a.x, a.x + kLanes); }
 inline void fence() {}
 
 #endif
+
+// Transposes 16 × 16 words: to[i·to_step + j] = from[j·from_step + i]. Steps count words.
+inline void transpose_words(const void* from, std::int64_t from_step, void* to, std::int64_t to_step) {
+  const auto* x = static_cast<const std::uint32_t*>(from);
+  auto* y = static_cast<std::uint32_t*>(to);
+#if defined(TANDEM_SIMD_AVX512)
+  constexpr __mmask16 kAll = detail::kAll;
+  constexpr __mmask8 kHalf = 0xff;
+  __m512i r[kLanes], t[kLanes];
+#pragma GCC unroll 16
+  for (int i = 0; i < kLanes; ++i) r[i] = _mm512_loadu_si512(x + i * from_step);
+    // Words of two rows alternate, then pairs of them, then quarters.
+#pragma GCC unroll 8
+  for (int i = 0; i < kLanes; i += 2) {
+    t[i] = _mm512_maskz_unpacklo_epi32(kAll, r[i], r[i + 1]);
+    t[i + 1] = _mm512_maskz_unpackhi_epi32(kAll, r[i], r[i + 1]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < kLanes; i += 4) {
+    r[i] = _mm512_maskz_unpacklo_epi64(kHalf, t[i], t[i + 2]);
+    r[i + 1] = _mm512_maskz_unpackhi_epi64(kHalf, t[i], t[i + 2]);
+    r[i + 2] = _mm512_maskz_unpacklo_epi64(kHalf, t[i + 1], t[i + 3]);
+    r[i + 3] = _mm512_maskz_unpackhi_epi64(kHalf, t[i + 1], t[i + 3]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    t[i] = _mm512_maskz_shuffle_i32x4(kAll, r[i], r[i + 4], 0x88);
+    t[i + 4] = _mm512_maskz_shuffle_i32x4(kAll, r[i], r[i + 4], 0xdd);
+    t[i + 8] = _mm512_maskz_shuffle_i32x4(kAll, r[i + 8], r[i + 12], 0x88);
+    t[i + 12] = _mm512_maskz_shuffle_i32x4(kAll, r[i + 8], r[i + 12], 0xdd);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const auto put = [&](int row, __m512i a, __m512i b, auto which) {
+      _mm512_storeu_si512(y + row * to_step, _mm512_maskz_shuffle_i32x4(kAll, a, b, decltype(which)::value));
+    };
+    put(i, t[i], t[i + 8], std::integral_constant<int, 0x88>());
+    put(i + 8, t[i], t[i + 8], std::integral_constant<int, 0xdd>());
+    put(i + 4, t[i + 4], t[i + 12], std::integral_constant<int, 0x88>());
+    put(i + 12, t[i + 4], t[i + 12], std::integral_constant<int, 0xdd>());
+  }
+#elif defined(TANDEM_SIMD_AVX2)
+  for (int row = 0; row < kLanes; row += 8) {
+    for (int column = 0; column < kLanes; column += 8) {
+      __m256 r[8], t[8];
+#pragma GCC unroll 8
+      for (int i = 0; i < 8; ++i)
+        r[i] = _mm256_loadu_ps(reinterpret_cast<const float*>(x + (row + i) * from_step + column));
+#pragma GCC unroll 4
+      for (int i = 0; i < 8; i += 2) {
+        t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+        t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+      }
+#pragma GCC unroll 2
+      for (int i = 0; i < 8; i += 4) {
+        r[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
+        r[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xee);
+        r[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+        r[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee);
+      }
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) {
+        auto* line = reinterpret_cast<float*>(y + (column + i) * to_step + row);
+        _mm256_storeu_ps(line, _mm256_permute2f128_ps(r[i], r[i + 4], 0x20));
+        _mm256_storeu_ps(line + 4 * to_step, _mm256_permute2f128_ps(r[i], r[i + 4], 0x31));
+      }
+    }
+  }
+#else
+  for (int i = 0; i < kLanes; ++i)
+    for (int j = 0; j < kLanes; ++j) std::memcpy(y + i * to_step + j, x + j * from_step + i, sizeof *x);
+#endif
+}
 
 #if !defined(TANDEM_SIMD_AVX512)
 namespace detail {

@@ -1,4 +1,5 @@
-// Sizes, load and store helpers and the vector u, shared by forward and backward of additive attention.
+// The class of attention kernels, and what forward and backward of additive attention share: sizes, load and
+// store helpers and the vector u.
 #pragma once
 
 #include "core/cpu/kernels/softmax_rows.h"
@@ -9,6 +10,8 @@
 namespace tandem::cpu::TANDEM_LEVEL {
 
 struct CpuAttention final : AttentionKernels {
+  void attention(const AttentionForward& args) override;
+  void attention_backward(const AttentionBackward& args) override;
   void masked_softmax(const Tensor& x, const AttentionMask& mask, const Tensor& y) override;
   void masked_softmax_backward(const Tensor& y, const Tensor& dy, const AttentionMask& mask,
                                const Tensor& dx) override;
