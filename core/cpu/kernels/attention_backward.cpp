@@ -71,7 +71,7 @@ class BackwardHead {
     visit(weights_, kSide * kSide);
     visit(dscores_, kSide * kSide);
     visit(straight_dscores_, kSide * kSide);
-    visit(lse_, queries_);
+    visit(shifts_, queries_);
     visit(dots_, queries_);
     visit(first_, queries_);
     visit(last_, queries_);
@@ -109,23 +109,26 @@ class BackwardHead {
     const Head result(args_.result, text, head), dresult(args_.dresult, text, head);
     for (Index q = 0; q < size_.queries; ++q) {
       dots_[q] = dot(result, dresult, q);
-      lse_[q] = lse[q];
+      shifts_[q] = -lse[q] * kLog2E;
       seen_[static_cast<std::size_t>(q)] = seen_keys(args_.mask, text, q, size_.queries, size_.keys);
       first_[q] = static_cast<float>(seen_[static_cast<std::size_t>(q)].first);
       last_[q] = static_cast<float>(seen_[static_cast<std::size_t>(q)].last);
     }
-    for (Index q = size_.queries; q < queries_; ++q) dots_[q] = lse_[q] = first_[q] = last_[q] = 0.0f;
+    for (Index q = size_.queries; q < queries_; ++q) dots_[q] = shifts_[q] = first_[q] = last_[q] = 0.0f;
   }
 
   float dot(const Head& result, const Head& dresult, Index q) const {
     Vec total = zero();
-    float a[kLanes], b[kLanes];
-    for (Index e = 0; e < size_.value_width; e += kLanes) {
-      const Index n = std::min<Index>(kLanes, size_.value_width - e);
-      if (n < kLanes) std::fill_n(a, kLanes, 0.0f), std::fill_n(b, kLanes, 0.0f);
+    float a[kBlock], b[kBlock];
+    for (Index e = 0; e < size_.value_width; e += kBlock) {
+      const Index n = std::min(kBlock, size_.value_width - e);
       load_block(result.data, result.dtype, result.at(q) + e, a, n);
       load_block(dresult.data, dresult.dtype, dresult.at(q) + e, b, n);
-      total = fma(TANDEM_LEVEL::load(a), TANDEM_LEVEL::load(b), total);
+      const Index whole = (n + kLanes - 1) / kLanes * kLanes;
+      std::fill(a + n, a + whole, 0.0f);
+      std::fill(b + n, b + whole, 0.0f);
+      for (Index i = 0; i < whole; i += kLanes)
+        total = fma(TANDEM_LEVEL::load(a + i), TANDEM_LEVEL::load(b + i), total);
     }
     return sum(total);
   }
@@ -141,7 +144,11 @@ class BackwardHead {
     blocks_.multiply(kSide, kSide, values_, value_rows_ + k * values_, values_, turned_dresults_, values_, 0,
                      q, dweights_, kSide, false);
     if (dropout_.active()) draw_factors(row, q, k);
-    for (Index j = 0; j < kSide; ++j) weigh(q, k, j, full);
+    if (full && !dropout_.active() && !args_.alibi) {
+      weigh<true>(q, k);
+    } else {
+      weigh<false>(q, k);
+    }
     blocks_.multiply(kSide, values_, kSide, weights_, kSide, straight_dresults_, queries_, q, 0,
                      dvalue_ + k * values_, values_, true);
     blocks_.multiply(kSide, width_, kSide, dscores_, kSide, straight_queries_, queries_, q, 0,
@@ -151,30 +158,36 @@ class BackwardHead {
                      turned_dquery_ + q, queries_, true);
   }
 
-  // Weights of key k + j and gradients of its scores, for queries from q on.
-  void weigh(Index q, Index k, Index j, bool full) {
-    const Vec scale = broadcast(static_cast<float>(args_.scale)), at = broadcast(static_cast<float>(k + j));
-    const Index row = j * kSide;
+  // Weights of the keys [k, k + kSide) and gradients of their scores, for queries from q on. `plain`: all
+  // queries see all keys, and there are no further terms.
+  template <bool plain>
+  void weigh(Index q, Index k) {
+    const Vec scale = broadcast(scale_);
+    const float *scores = scores_, *dweights = dweights_, *factors = factors_;
+    Storage *weights = weights_, *dscores = dscores_;
     for (Index i = 0; i < kSide; i += kLanes) {
-      Vec x = TANDEM_LEVEL::load(scores_ + row + i) * scale;
-      if (args_.alibi) {
-        const auto position = static_cast<float>(q + i + size_.keys - size_.queries);
-        x = x - broadcast(slope_) * (broadcast(position) + ascending() - at);
+      const Vec shift = TANDEM_LEVEL::load(shifts_ + q + i), dot = TANDEM_LEVEL::load(dots_ + q + i);
+      for (Index j = 0; j < kSide; ++j) {
+        const Index at = j * kSide + i;
+        Vec x = fma(TANDEM_LEVEL::load(scores + at), scale, shift), dp = TANDEM_LEVEL::load(dweights + at);
+        if constexpr (plain) {
+          const Vec p = power_of_two_of<P>(x);
+          store(weights + at, p);
+          store(dscores + at, p * (dp - dot));
+        } else {
+          const Vec key = broadcast(static_cast<float>(k + j));
+          if (args_.alibi) {
+            const auto position = static_cast<float>(q + i + size_.keys - size_.queries);
+            x = x - broadcast(slope_ * kLog2E) * (broadcast(position) + ascending() - key);
+          }
+          const std::uint32_t seen = positive(TANDEM_LEVEL::load(last_ + q + i) - key) &
+                                     positive(key + broadcast(1.0f) - TANDEM_LEVEL::load(first_ + q + i));
+          const Vec p = keep(seen, power_of_two_of<P>(x));
+          const Vec factor = dropout_.active() ? TANDEM_LEVEL::load(factors + at) : broadcast(1.0f);
+          store(weights + at, p * factor);
+          store(dscores + at, p * (dp * factor - dot));
+        }
       }
-      Vec p = exponential(x - TANDEM_LEVEL::load(lse_ + q + i));
-      if (!full) {
-        const std::uint32_t seen = positive(TANDEM_LEVEL::load(last_ + q + i) - at) &
-                                   positive(at + broadcast(1.0f) - TANDEM_LEVEL::load(first_ + q + i));
-        p = keep(seen, p);
-      }
-      Vec dp = TANDEM_LEVEL::load(dweights_ + row + i), dropped = p;
-      if (dropout_.active()) {
-        const Vec factor = TANDEM_LEVEL::load(factors_ + row + i);
-        dp = dp * factor;
-        dropped = p * factor;
-      }
-      store(weights_ + row + i, dropped);
-      store(dscores_ + row + i, p * (dp - TANDEM_LEVEL::load(dots_ + q + i)));
     }
   }
 
@@ -218,14 +231,15 @@ class BackwardHead {
   Parts parts_;
   WeightDropout dropout_;
   std::vector<KeyRange> seen_ = std::vector<KeyRange>(static_cast<std::size_t>(queries_));
+  const float scale_ = static_cast<float>(args_.scale) * kLog2E;
   float slope_ = 0.0f;
 
   Storage *key_rows_, *value_rows_, *turned_key_rows_, *held_;
   Storage *turned_queries_, *straight_queries_, *turned_dresults_, *straight_dresults_;
   Storage *weights_, *dscores_, *straight_dscores_;  // [keys, queries] of a block
-  float *lse_, *dots_, *first_, *last_;              // of each query; dots: Σ dresult·result
-  float *scores_, *dweights_, *factors_;             // [keys, queries] of a block
-  float *dkey_, *dvalue_, *turned_dquery_;           // sums, unscaled
+  float *shifts_, *dots_, *first_, *last_;  // of each query: -lse/ln 2, Σ dresult·result, seen keys
+  float *scores_, *dweights_, *factors_;    // [keys, queries] of a block
+  float *dkey_, *dvalue_, *turned_dquery_;  // sums, unscaled
 };
 
 }  // namespace

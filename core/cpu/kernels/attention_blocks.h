@@ -64,8 +64,7 @@ struct HeadBlocks {
     Storage* row = to;
     for (Index t = first; t < first + count; ++t, row += step) {
       if (from.dtype == dtype_of<Storage>()) {
-        std::memcpy(row, reinterpret_cast<const Storage*>(from.data) + from.at(t),
-                    static_cast<std::size_t>(width) * sizeof(Storage));
+        copy(reinterpret_cast<const Storage*>(from.data) + from.at(t), row, width);
       } else {
         for (Index d = 0; d < width; d += kBlock) {
           const Index n = std::min(kBlock, width - d);
@@ -76,6 +75,13 @@ struct HeadBlocks {
       std::fill(row + width, row + step, Storage{});
     }
     std::fill(row, to + padded(count) * step, Storage{});
+  }
+
+  // For short rows, without a call.
+  static void copy(const Storage* from, Storage* to, Index count) {
+    Index i = 0;
+    for (; i + kLanes <= count; i += kLanes) std::memcpy(to + i, from + i, kLanes * sizeof(Storage));
+    for (; i < count; ++i) to[i] = from[i];
   }
 
   // Panels of tokens by features; extents are padded.
@@ -144,9 +150,31 @@ void with_attention_operands([[maybe_unused]] DType dtype, const Visitor& visit)
   visit.template operator()<FloatRows>(false);
 }
 
-// exp(x) for x <= 0, and 0 for -inf.
-inline Vec exponential(Vec x) {
-  return select(exceeds(x, broadcast(kFaintest)), exponential_term(x), zero());
+inline constexpr float kLog2E = 1.44269504f, kLn2 = 0.693147181f;
+
+// 2^x for x <= 0, by minimax polynomials for 2^r, |r| <= 1/2: within 2^-28, or 2^-18 if the result is rounded
+// to bf16. Below -124, where the result is negligible beside the 1 of the largest score, it is 2^-124.
+template <class P>
+TANDEM_HD Vec power_of_two_of(Vec x) {
+  const Vec bounded = max(broadcast(-124.0f), x), bias = broadcast(kBias), biased = bounded + bias;
+  const Vec r = bounded - (biased - bias);
+  if constexpr (std::is_same_v<P, FloatRows>) {
+    Vec p = broadcast(1.534581158e-04f);
+    for (const float c :
+         {1.339993122e-03f, 9.618488959e-03f, 5.550328777e-02f, 2.402264689e-01f, 6.931472057e-01f, 1.0f})
+      p = fma(p, r, broadcast(c));
+    return p * power_of_two(biased);
+  } else {
+    Vec p = broadcast(9.570101434e-03f);
+    for (const float c : {5.591786028e-02f, 2.402474484e-01f, 6.931218147e-01f, 9.999992614e-01f})
+      p = fma(p, r, broadcast(c));
+    return p * power_of_two(biased);
+  }
+}
+// The same, but 0 for -inf.
+template <class P>
+TANDEM_HD Vec power_of_two_or_zero(Vec x) {
+  return select(exceeds(x, broadcast(-124.0f)), power_of_two_of<P>(x), zero());
 }
 
 // 0, 1, …, 15.

@@ -71,7 +71,7 @@ class ForwardHead {
         const float factor = total_[r] > 0.0f || total_[r] != total_[r] ? 1.0f / total_[r] : 0.0f;
         for (Index e = 0; e < values_; e += kLanes) store(row + e, load(row + e) * broadcast(factor));
         store_block(row, result.data, result.dtype, result.at(q + r), size_.value_width);
-        lse[q + r] = factor == 0.0f ? kNone : top_[r] + std::log(total_[r]);
+        lse[q + r] = factor == 0.0f ? kNone : top_[r] * kLn2 + std::log(total_[r]);
       }
     }
   }
@@ -101,43 +101,57 @@ class ForwardHead {
     }
   }
 
-  // Turns the scores of query r, at position t of its text, for keys [k, k + columns) into weights.
+  // Turns the scores of query r, at position t of its text, for keys [k, k + columns) into weights. Scores
+  // are in units of ln 2.
   void weigh(Index row, Index t, Index r, Index k, Index columns) {
     float* s = scores_ + r * kKeys;
     Storage* w = weights_ + r * kKeys;
     const Index first = std::clamp<Index>(seen_[r].first - k, 0, columns);
     const Index last = std::clamp<Index>(seen_[r].last - k, first, columns);
-    const Vec scale = broadcast(static_cast<float>(args_.scale)), slope = broadcast(slope_);
-    Vec largest_score = broadcast(kNone);
-    const auto position = static_cast<float>(t + size_.keys - size_.queries);
-    for (Index j = 0; j < columns; j += kLanes) {
-      Vec x = load(s + j) * scale;
-      if (args_.alibi) x = x - slope * (broadcast(position - static_cast<float>(k + j)) - ascending());
-      store(s + j, x);
-    }
-    std::fill(s, s + first, kNone);
-    std::fill(s + last, s + columns, kNone);
-    for (Index j = 0; j < columns; j += kLanes) largest_score = max(load(s + j), largest_score);
-    const float before = top_[r], top = std::max(before, largest(largest_score));
     if (first == last) {
       std::fill(w, w + columns, Storage{});
       return;
     }
-    const Vec shift = broadcast(top);
+    const bool masked = last - first < columns;
+    Vec scale = broadcast(scale_);
+    float hidden = scale_ > 0.0f ? kNone : -kNone;  // -inf, scaled
+    // Scaled apart in all blocks or in none, since that rounds otherwise.
+    if (args_.alibi || scale_ == 0.0f) {
+      const auto position = static_cast<float>(t + size_.keys - size_.queries - k);
+      const Vec slope = broadcast(slope_ * kLog2E);
+      for (Index j = 0; j < columns; j += kLanes) {
+        const Vec distance = broadcast(position - static_cast<float>(j)) - ascending();
+        store(s + j, load(s + j) * scale - slope * distance);
+      }
+      scale = broadcast(1.0f);
+      hidden = kNone;
+    }
+    if (masked) {
+      std::fill(s, s + first, hidden);
+      std::fill(s + last, s + columns, hidden);
+    }
+    Vec largest_score = broadcast(kNone);
+    for (Index j = 0; j < columns; j += kLanes) largest_score = max(load(s + j) * scale, largest_score);
+    const float before = top_[r], top = std::max(before, largest(largest_score));
+    const Vec shift = broadcast(-top);
     Vec sums = zero();
     for (Index j = 0; j < columns; j += kLanes) {
-      const Vec e = exponential(load(s + j) - shift);
+      const Vec x = fma(load(s + j), scale, shift);
+      const Vec e = masked ? power_of_two_or_zero<P>(x) : power_of_two_of<P>(x);
       sums = sums + e;
-      store(s + j, e);
+      if (dropout_.active()) {
+        store(s + j, e);
+      } else {
+        store(w + j, e);
+      }
     }
     if (dropout_.active()) {
       float factors[kKeys] = {};
       dropout_.draw(row * size_.keys + k, last, factors);
-      for (Index j = 0; j < columns; j += kLanes) store(s + j, load(s + j) * load(factors + j));
+      for (Index j = 0; j < columns; j += kLanes) store(w + j, load(s + j) * load(factors + j));
     }
-    for (Index j = 0; j < columns; j += kLanes) store(w + j, load(s + j));
     if (before != top && before != kNone) {
-      const float factor = math::exp(before - top);
+      const float factor = std::exp2(before - top);
       total_[r] *= factor;
       float* to = sums_ + r * values_;
       for (Index e = 0; e < values_; e += kLanes) store(to + e, load(to + e) * broadcast(factor));
@@ -157,6 +171,7 @@ class ForwardHead {
   float* sums_;
   WeightDropout dropout_;
   Index text_ = -1, key_head_ = -1, used_ = 0;  // what keys and values are packed of
+  const float scale_ = static_cast<float>(args_.scale) * kLog2E;
   float slope_ = 0.0f;
   KeyRange seen_[kQueries];
   float top_[kQueries], total_[kQueries];
