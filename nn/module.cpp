@@ -20,6 +20,12 @@ namespace {
 
 thread_local const ModuleObserverScope* innermost_observer = nullptr;
 
+// Gives the names on a path to the modules below it.
+class Container final : public Module {
+ public:
+  std::string describe() const override { return "Container"; }
+};
+
 std::string joined(const std::string& path, const std::string& name) {
   return path.empty() ? name : path + "." + name;
 }
@@ -268,6 +274,25 @@ void Module::register_child(const std::string& name, std::shared_ptr<Module> chi
   check_new_name(name);
   ensure(child != nullptr, "module", "child \"{}\" is absent", name);
   children_.emplace_back(name, std::move(child));
+}
+
+Parameter Module::add_parameter_at(const std::string& path, Parameter parameter) {
+  const auto [parent, name] = place_of(path);
+  return parent->add_parameter(name, std::move(parameter));
+}
+
+std::pair<Module*, std::string> Module::place_of(const std::string& path) {
+  Module* parent = this;
+  std::size_t first = 0;
+  for (std::size_t dot; (dot = path.find('.', first)) != std::string::npos; first = dot + 1) {
+    const std::string name = path.substr(first, dot - first);
+    auto& children = parent->children_;
+    const auto found = std::ranges::find(children, name, [](const auto& child) { return child.first; });
+    const bool exists = found != children.end();
+    if (!exists) parent->register_child(name, std::make_shared<Container>());
+    parent = (exists ? *found : children.back()).second.get();
+  }
+  return {parent, path.substr(first)};
 }
 
 ModeScope::ModeScope(Module& module, bool training) {

@@ -188,6 +188,15 @@ class Module {
     register_child(name, child);
     return child;
   }
+  // The same at a dotted path below this module ("mlp.c_fc"), which names of published weights need. Modules
+  // on the path that do not exist are created, as containers without a forward.
+  Parameter add_parameter_at(const std::string& path, Parameter parameter);
+  template <class M>
+  std::shared_ptr<M> add_child_at(const std::string& path, std::shared_ptr<M> child) {
+    const auto [parent, name] = place_of(path);
+    parent->register_child(name, child);
+    return child;
+  }
 
  private:
   friend class ModeScope;
@@ -198,6 +207,8 @@ class Module {
   };
 
   void register_child(const std::string& name, std::shared_ptr<Module> child);
+  // The module that a dotted path names up to its last dot, created if necessary, and the rest of the path.
+  std::pair<Module*, std::string> place_of(const std::string& path);
   void check_new_name(const std::string& name) const;
   void notify_enter();
   Tensor notify_leave(Tensor output);

@@ -2,6 +2,7 @@
 
 #include "autograd/ops/attention.h"
 #include "autograd/ops/matmul.h"
+#include "autograd/ops/shape.h"
 #include "core/error.h"
 
 namespace tandem::nn {
@@ -18,28 +19,57 @@ SelfAttention::SelfAttention(Index features, const SelfAttentionOptions& options
           "features and heads must be positive, got {} and {}", features, options.heads);
   require(features % options.heads == 0, kSelfAttention, "{} heads do not divide {} features", options.heads,
           features);
+  if (options_.kv_heads == 0) options_.kv_heads = options.heads;
+  require(options_.kv_heads > 0 && options.heads % options_.kv_heads == 0, kSelfAttention,
+          "{} heads of keys and values do not divide {} heads", options_.kv_heads, options.heads);
   require(options.dropout >= 0.0 && options.dropout < 1.0, kSelfAttention,
           "dropout must lie in [0, 1), got {}", options.dropout);
+  const Index projected = features + 2 * options_.kv_heads * (features / options.heads);
   in_weight_ =
-      add_parameter("in_proj_weight", new_weight({3 * features, features}, WeightInit::xavier_uniform));
-  if (options.bias) in_bias_ = add_parameter("in_proj_bias", constant_parameter({3 * features}, 0.0));
-  out_ = add_child("out_proj", std::make_shared<Linear>(features, features, LinearOptions{options.bias}));
+      add_parameter_at(options.names.weight, new_weight({projected, features}, WeightInit::xavier_uniform));
+  if (options.bias) in_bias_ = add_parameter_at(options.names.bias, constant_parameter({projected}, 0.0));
+  out_ = add_child_at(options.names.out,
+                      std::make_shared<Linear>(features, features, LinearOptions{options.bias}));
   if (options.bias) init::zeros(out_->bias().value());
 }
 
-Tensor SelfAttention::forward(const Tensor& x) {
+Tensor SelfAttention::attend(const Tensor& x, const SelfAttentionCall& call) {
   require(x.rank() == 3 && x.size(2) == features_, kSelfAttention, "expects [N,T,{}], got {}", features_,
           to_string(x));
-  return (*out_)(multi_head_attention(
-      linear(x, in_weight_.tensor(), tensor_if_defined(in_bias_)), {.queries = options_.heads},
-      {.causal = options_.causal, .dropout = options_.dropout, .training = training()}));
+  const Heads heads{.queries = options_.heads, .keys = options_.kv_heads};
+  AttentionOptions options{.lengths = call.lengths,
+                           .causal = options_.causal,
+                           .dropout = options_.dropout,
+                           .training = training()};
+  const Tensor projection = linear(x, in_weight_.tensor(), tensor_if_defined(in_bias_));
+  if (!call.rotary.defined() && !call.cache) return (*out_)(multi_head_attention(projection, heads, options));
+
+  const Index of_keys = heads.keys * (features_ / heads.queries);
+  const TensorList parts = split(projection, {features_, of_keys, of_keys}, 2);
+  Tensor query = parts[0], key = parts[1], value = parts[2];
+  if (call.rotary.defined()) {
+    query = rotated(query, heads.queries, call.rotary);
+    key = rotated(key, heads.keys, call.rotary);
+  }
+  if (call.cache) {
+    ensure(options_.causal, kSelfAttention, "only causal attention has a cache");
+    const KeyValueCache::Seen seen = call.cache->append(call.layer, key, value);
+    key = seen.keys;
+    value = seen.values;
+    options.lengths = seen.lengths;
+    options.causal = seen.causal;
+  }
+  return (*out_)(multi_head_attention(query, key, value, heads, options));
 }
 
 std::string SelfAttention::describe() const {
-  return fmt::format("SelfAttention({} features, {} head{}{}{}{})", features_, options_.heads,
-                     options_.heads == 1 ? "" : "s", options_.causal ? ", causal" : "",
-                     options_.dropout > 0.0 ? fmt::format(", dropout {}", options_.dropout) : "",
-                     options_.bias ? "" : ", no bias");
+  return fmt::format(
+      "SelfAttention({} features, {} head{}{}{}{}{})", features_, options_.heads,
+      options_.heads == 1 ? "" : "s",
+      options_.kv_heads == options_.heads ? "" : fmt::format(", {} of keys", options_.kv_heads),
+      options_.causal ? ", causal" : "",
+      options_.dropout > 0.0 ? fmt::format(", dropout {}", options_.dropout) : "",
+      options_.bias ? "" : ", no bias");
 }
 
 }  // namespace tandem::nn

@@ -1,30 +1,56 @@
 // Self-attention layer.
 #pragma once
 
+#include <string>
+
+#include "nn/layers/key_value_cache.h"
 #include "nn/layers/linear.h"
+#include "nn/layers/rotary.h"
 
 namespace tandem::nn {
+
+// Paths of its parameters below the layer; those of PyTorch's MultiheadAttention.
+struct SelfAttentionNames {
+  std::string weight = "in_proj_weight", bias = "in_proj_bias";
+  std::string out = "out_proj";  // a Linear
+};
 
 struct SelfAttentionOptions {
   Index heads = 1;
   bool bias = true;      // of the projections
   bool causal = false;   // an element sees only itself and earlier ones
   double dropout = 0.0;  // of the attention weights, in training
+  Index kv_heads = 0;    // heads of keys and values, a divisor of `heads` (grouped-query attention); 0: heads
+  SelfAttentionNames names{};
+};
+
+// Further inputs of a call.
+struct SelfAttentionCall {
+  Tensor lengths{};        // of the texts, i64 [N] in host memory; absent: all T
+  RotaryAngles rotary{};   // of the elements' positions; absent: queries and keys are not rotated
+  KeyValueCache* cache{};  // of the elements before x, which those of x are appended to; causal
+  Index layer = 0;         // of the cache
 };
 
 // [N,T,E] → [N,T,E]: queries, keys and values are projections of x, each head has E/heads columns of them,
 // and the heads' outputs are projected once more (Vaswani et al. 2017). Parameters and their initialisation
 // are those of PyTorch's MultiheadAttention: in_proj_weight [3·E,E], in_proj_bias [3·E], out_proj.weight
-// [E,E], out_proj.bias [E].
+// [E,E], out_proj.bias [E]. With G heads of keys for H heads, in_proj_weight is [(1 + 2·G/H)·E,E].
 class SelfAttention final : public Module {
  public:
   // Throws UserError unless the heads divide the features, and for a probability outside [0, 1).
   SelfAttention(Index features, const SelfAttentionOptions& options);
 
-  Tensor forward(const Tensor& x) override;
+  Tensor forward(const Tensor& x) override { return attend(x, {}); }
+  using Module::operator();
+  Tensor operator()(const Tensor& x, const SelfAttentionCall& call) {
+    return observed([&] { return attend(x, call); });
+  }
   std::string describe() const override;
 
  private:
+  Tensor attend(const Tensor& x, const SelfAttentionCall& call);
+
   Index features_;
   SelfAttentionOptions options_;
   Parameter in_weight_, in_bias_;

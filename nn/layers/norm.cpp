@@ -1,6 +1,8 @@
 #include "nn/layers/norm.h"
 
+#include "autograd/ops/elementwise.h"
 #include "autograd/ops/norm.h"
+#include "autograd/ops/reduce.h"
 #include "core/error.h"
 #include "nn/init.h"
 
@@ -11,7 +13,7 @@ LayerNorm::LayerNorm(const Shape& shape, const NormOptions& options) : shape_(sh
           "needs positive extents to normalise over, got {}", to_string(shape));
   if (!options.affine) return;
   gamma_ = add_parameter("weight", constant_parameter(shape, 1.0));
-  beta_ = add_parameter("bias", constant_parameter(shape, 0.0));
+  if (options.bias) beta_ = add_parameter("bias", constant_parameter(shape, 0.0));
 }
 
 Tensor LayerNorm::forward(const Tensor& x) {
@@ -24,6 +26,20 @@ Tensor LayerNorm::forward(const Tensor& x) {
 std::string LayerNorm::describe() const {
   return fmt::format("LayerNorm({}{})", to_string(shape_), options_.affine ? "" : ", no affine");
 }
+
+RmsNorm::RmsNorm(Index features, double eps) : features_(features), eps_(eps) {
+  require(features > 0, "rms_norm", "needs a positive number of features, got {}", features);
+  weight_ = add_parameter("weight", constant_parameter({features}, 1.0));
+}
+
+Tensor RmsNorm::forward(const Tensor& x) {
+  require(x.rank() >= 1 && x.size(-1) == features_, "rms_norm", "expects [...,{}], input is {}", features_,
+          to_string(x.shape()));
+  const Tensor wide = cast(x, wide_of(x.dtype()));
+  return wide * rsqrt(mean(square(wide), {-1}, /*keep_axes=*/true) + eps_) * weight_.tensor();
+}
+
+std::string RmsNorm::describe() const { return fmt::format("RmsNorm({})", features_); }
 
 GroupNorm::GroupNorm(Index groups, Index channels, const NormOptions& options)
     : groups_(groups), channels_(channels), options_(options) {

@@ -1,0 +1,103 @@
+#include "nn/layers/transformer_block.h"
+
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/random.h"
+#include "autograd/ops/shape.h"
+#include "core/error.h"
+#include "nn/layers/norm.h"
+
+namespace tandem::nn {
+
+namespace {
+
+constexpr const char* kBlock = "transformer_block";
+
+const char* name_of(BlockActivation activation) {
+  constexpr const char* names[] = {"gelu", "gelu_tanh", "relu", "swiglu"};
+  return names[static_cast<int>(activation)];
+}
+
+Tensor activated(const Tensor& x, BlockActivation activation) {
+  switch (activation) {
+    case BlockActivation::gelu:
+      return gelu(x);
+    case BlockActivation::gelu_tanh:
+      return gelu(x, GeluForm::tanh);
+    case BlockActivation::relu:
+      return relu(x);
+    case BlockActivation::swiglu:
+      break;
+  }
+  const Index inner = x.size(-1) / 2;
+  const TensorList parts = split(x, {inner, inner}, -1);
+  return silu(parts[0]) * parts[1];
+}
+
+}  // namespace
+
+ModulePtr make_norm(BlockNorm norm, Index features, double eps, bool bias) {
+  if (norm == BlockNorm::rms) return std::make_shared<RmsNorm>(features, eps);
+  return std::make_shared<LayerNorm>(features, NormOptions{.eps = eps, .bias = bias});
+}
+
+Tensor joined(const Residual& in, const ResidualOptions& options) {
+  if (!in.branch.defined()) return in.x;
+  const Tensor sum = add(in.x, dropout(in.branch, options.dropout, options.training));
+  return options.wide ? sum : cast(sum, in.branch.dtype());
+}
+
+TransformerBlock::TransformerBlock(const TransformerBlockOptions& options, const BlockNames& names)
+    : options_(options) {
+  require(options.width > 0, kBlock, "the width must be positive, got {}", options.width);
+  if (options_.inner == 0) options_.inner = 4 * options.width;
+  require(options_.inner > 0, kBlock, "the inner width must be positive, got {}", options_.inner);
+  for (const double p : {options.dropout, options.inner_dropout})
+    require(p >= 0.0 && p < 1.0, kBlock, "dropout must lie in [0, 1), got {}", p);
+  const auto add_norm = [&](const std::string& name) {
+    return add_child_at(name, make_norm(options.norm, options.width, options.eps, options.bias));
+  };
+  if (options.norm_first) norm1_ = add_norm(names.norm1);
+  attention_ = add_child_at(names.attention,
+                            std::make_shared<SelfAttention>(
+                                options.width, SelfAttentionOptions{.heads = options.heads,
+                                                                    .bias = options.bias,
+                                                                    .causal = options.causal,
+                                                                    .dropout = options.attention_dropout,
+                                                                    .kv_heads = options.kv_heads,
+                                                                    .names = names.projections}));
+  if (!options.norm_first) norm1_ = add_norm(names.norm1);
+  if (options.norm_first) norm2_ = add_norm(names.norm2);
+  const Index gated = options.activation == BlockActivation::swiglu ? 2 : 1;
+  inner_ = add_child_at(names.inner, std::make_shared<Linear>(options.width, gated * options_.inner,
+                                                              LinearOptions{options.bias}));
+  outer_ = add_child_at(names.outer,
+                        std::make_shared<Linear>(options_.inner, options.width, LinearOptions{options.bias}));
+  if (!options.norm_first) norm2_ = add_norm(names.norm2);
+}
+
+Tensor TransformerBlock::forward(const Tensor& x) {
+  return joined(run({x}, {}), {options_.dropout, training(), options_.wide_residual});
+}
+
+Residual TransformerBlock::run(const Residual& in, const SelfAttentionCall& call) {
+  const ResidualOptions of_sums{options_.dropout, training(), options_.wide_residual};
+  const Tensor x = joined(in, of_sums);
+  if (options_.norm_first) {
+    const Tensor sum = joined({x, (*attention_)((*norm1_)(x), call)}, of_sums);
+    return {sum, perceptron((*norm2_)(sum))};
+  }
+  const Tensor normed = (*norm1_)(joined({x, (*attention_)(x, call)}, of_sums));
+  return {(*norm2_)(joined({normed, perceptron(normed)}, of_sums))};
+}
+
+Tensor TransformerBlock::perceptron(const Tensor& x) {
+  return (*outer_)(dropout(activated((*inner_)(x), options_.activation), options_.inner_dropout, training()));
+}
+
+std::string TransformerBlock::describe() const {
+  return fmt::format("TransformerBlock({} features, {}-norm, {} {}{})", options_.width,
+                     options_.norm_first ? "pre" : "post", options_.inner, name_of(options_.activation),
+                     options_.dropout > 0.0 ? fmt::format(", dropout {}", options_.dropout) : "");
+}
+
+}  // namespace tandem::nn

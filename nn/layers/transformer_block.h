@@ -1,0 +1,80 @@
+// Block of a Transformer: self-attention, then a multilayer perceptron, each with a norm and added to its
+// input.
+#pragma once
+
+#include <string>
+
+#include "nn/layers/attention.h"
+
+namespace tandem::nn {
+
+enum class BlockNorm : std::uint8_t { layer, rms };
+enum class BlockActivation : std::uint8_t { gelu, gelu_tanh, relu, swiglu };
+
+// Paths of a block's parameters, which every family of models has its own of. `attention` is a SelfAttention,
+// and `projections` are paths below it.
+struct BlockNames {
+  std::string norm1, attention;
+  SelfAttentionNames projections{};
+  std::string norm2, inner, outer;
+};
+
+struct TransformerBlockOptions {
+  Index width = 0;
+  Index heads = 1, kv_heads = 0;  // see SelfAttentionOptions
+  Index inner = 0;                // width of the perceptron; 0: 4·width
+  BlockNorm norm = BlockNorm::layer;
+  bool norm_first = true;  // pre-norm: x + branch(norm(x)); else post-norm: norm(x + branch(x))
+  BlockActivation activation = BlockActivation::gelu;
+  bool bias = true;  // of projections, perceptron and layer norms
+  bool causal = false;
+  double eps = 1e-5;
+  double attention_dropout = 0.0;  // of attention weights
+  double dropout = 0.0;            // of each branch before it is added
+  double inner_dropout = 0.0;      // after the activation
+  // Type of sums of branches: FP32; else that of the branches, which is 16-bit under mixed precision.
+  bool wide_residual = true;
+};
+
+// Input and output of blocks: the value is x + branch, where `branch` is absent or not yet added, so that the
+// sum and the norm that follows are one op.
+struct Residual {
+  Tensor x, branch{};
+};
+
+// [N,T,C] → [N,T,C]. With swiglu (Shazeer 2020) the inner layer has 2·inner outputs, first the gates g, then
+// u; the outer layer reads silu(g)·u.
+class TransformerBlock final : public Module {
+ public:
+  // Throws UserError for sizes below 1, and as SelfAttention does.
+  TransformerBlock(const TransformerBlockOptions& options, const BlockNames& names);
+
+  Tensor forward(const Tensor& x) override;
+  using Module::operator();
+  Residual operator()(const Residual& in, const SelfAttentionCall& call = {}) {
+    return observed([&] { return run(in, call); });
+  }
+  std::string describe() const override;
+
+ private:
+  Residual run(const Residual& in, const SelfAttentionCall& call);
+  Tensor perceptron(const Tensor& x);
+
+  TransformerBlockOptions options_;
+  ModulePtr norm1_, norm2_;
+  std::shared_ptr<SelfAttention> attention_;
+  std::shared_ptr<Linear> inner_, outer_;
+};
+
+// A norm of the given kind. `bias`: of a layer norm.
+ModulePtr make_norm(BlockNorm norm, Index features, double eps, bool bias = true);
+
+struct ResidualOptions {
+  double dropout = 0.0;  // of the branch
+  bool training = false;
+  bool wide = true;  // see TransformerBlockOptions::wide_residual
+};
+// x + dropout(branch).
+Tensor joined(const Residual& in, const ResidualOptions& options);
+
+}  // namespace tandem::nn
