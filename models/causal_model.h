@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "models/model_kind.h"
 #include "models/state.h"
@@ -38,6 +39,12 @@ class CausalModel : public nn::Module {
   // Reads words [T,N] (i64 or i32) after `state`, which is empty at the beginning of a text. `lengths`: words
   // of each row, i64 [N] in host memory, or absent: all T.
   Advanced advance(const Tensor& words, const State& state, const Tensor& lengths = {});
+  // The state before the first word of `texts` texts that are to be generated. Default: empty. A model with a
+  // cache, which advance() fills in place, returns a state that asks for it; then each state may be advanced
+  // once. State::select copies.
+  virtual State begin(Index /*texts*/) const { return {}; }
+  // The largest number of words in a text, or absent: no limit.
+  virtual std::optional<Index> context() const { return {}; }
   // Logits of the next word, or log-probabilities: [T,N,V].
   virtual Tensor scores(const Tensor& hidden) = 0;
   // Whether chunks of a stream continue from the previous state in training and evaluation, as recurrent

@@ -1,4 +1,5 @@
 #include "models/encoder_decoder.h"
+#include "models/gpt.h"
 #include "models/language_model.h"
 #include "models/registry_keys.h"
 #include "models/text_classifier.h"
@@ -14,6 +15,22 @@ struct tandem::options::EnumNames<tandem::models::TextPooling> {
 template <>
 struct tandem::options::EnumNames<tandem::models::AttentionKind> {
   static constexpr std::array values{"bahdanau_normalised", "bahdanau", "luong_general", "luong_dot"};
+};
+template <>
+struct tandem::options::EnumNames<tandem::nn::BlockActivation> {
+  static constexpr std::array values{"gelu", "gelu_tanh", "relu", "swiglu"};
+};
+template <>
+struct tandem::options::EnumNames<tandem::nn::BlockNorm> {
+  static constexpr std::array values{"layer", "rms"};
+};
+template <>
+struct tandem::options::EnumNames<tandem::models::GptPositions> {
+  static constexpr std::array values{"learned", "rotary"};
+};
+template <>
+struct tandem::options::EnumNames<tandem::models::ResidualType> {
+  static constexpr std::array values{"fp32", "16bit"};
 };
 
 namespace tandem::models {
@@ -75,6 +92,60 @@ ModelInfo language_model_info() {
                                                options.vocabulary, "the text has");
                  options.softmax = word_softmaxes().make(o.given_softmax);
                  return std::make_shared<LanguageModel>(options);
+               });
+}
+
+struct GptKeys : GptOptions {
+  std::optional<Index> given_vocabulary;
+
+  std::string complaint() const {
+    if (width % heads != 0)
+      return fmt::format("heads is {}, which does not divide the width {}", heads, width);
+    if (kv_heads > 0 && heads % kv_heads != 0)
+      return fmt::format("kv_heads is {}, which does not divide the {} heads", kv_heads, heads);
+    if (positions == GptPositions::rotary && width / heads % 2 != 0)
+      return fmt::format(
+          "rotary positions need heads of an even number of columns, got {} (width {} of {} heads)",
+          width / heads, width, heads);
+    return "";
+  }
+};
+
+ModelInfo gpt_info() {
+  using Keys = GptKeys;
+  Describe<Keys> keys;
+  keys.key("vocabulary", &Keys::given_vocabulary, "number of tokens; inferred from the data", size_rule())
+      .key("layers", of<Keys>(&Keys::layers), "number of blocks", {.min = 1, .max = 1024})
+      .key("width", of<Keys>(&Keys::width), "features of a token", size_rule())
+      .key("heads", of<Keys>(&Keys::heads), "heads of attention; must divide the width", size_rule())
+      .key("kv_heads", of<Keys>(&Keys::kv_heads),
+           "heads of keys and values, which groups of heads share; 0: heads", {.min = 0, .max = kMaxExtent})
+      .key("context", of<Keys>(&Keys::context),
+           "largest number of tokens that a text may have, and the default of data.steps", size_rule())
+      .key("inner", of<Keys>(&Keys::inner), "width of the perceptrons; 0: 4·width",
+           {.min = 0, .max = kMaxExtent})
+      .key("bias", of<Keys>(&Keys::bias), "add biases in linear layers and layer norms")
+      .key("dropout", of<Keys>(&Keys::dropout),
+           "dropout probability of embeddings, attention weights and branches", probability_rule())
+      .key("activation", of<Keys>(&Keys::activation),
+           "activation of the perceptrons; GPT-2: gelu_tanh, nanoGPT: gelu, Llama: swiglu")
+      .key("norm", of<Keys>(&Keys::norm), "layer norm, or root mean square norm (Llama)")
+      .key("eps", of<Keys>(&Keys::eps), "constant that norms add to variances",
+           {.min = 0.0, .open_min = true})
+      .key("positions", of<Keys>(&Keys::positions), "learned table, or rotation of queries and keys (Llama)")
+      .key("rotary_theta", of<Keys>(&Keys::rotary_theta), "base of the wavelengths of rotary positions",
+           {.min = 1.0})
+      .key("rotary_interleaved", of<Keys>(&Keys::rotary_interleaved),
+           "rotate neighbouring columns (GPT-J) instead of halves of a head (Llama in Hugging Face's files)")
+      .key("tied", of<Keys>(&Keys::tied), "tie the output weights to the embedding table")
+      .key("residual", of<Keys>(&Keys::residual),
+           "type of the sums of branches; 16bit: that of the branches in mixed precision");
+  return model("gpt", "decoder-only Transformer (GPT-2, Llama), for the task language", keys,
+               [](const Keys& o, const DataInfo& data) {
+                 GptOptions options = o;
+                 options.vocabulary = known_or("vocabulary", o.given_vocabulary, data.words,
+                                               options.vocabulary, "the text has");
+                 return std::make_shared<Gpt>(options);
                });
 }
 
@@ -160,7 +231,7 @@ ModelInfo encoder_decoder_info() {
 }  // namespace
 
 std::vector<ModelInfo> sequence_models() {
-  return {language_model_info(), text_classifier_info(), encoder_decoder_info()};
+  return {language_model_info(), gpt_info(), text_classifier_info(), encoder_decoder_info()};
 }
 
 }  // namespace tandem::models

@@ -50,7 +50,8 @@ void State::set(std::string_view name, const Tensor& value) {
 
 State State::select(const Tensor& rows) const {
   State selected;
-  for (const Field& field : fields_) selected.set(field.name, index_select(field.value, rows, kRows));
+  for (const Field& field : fields_)
+    selected.set(field.name, index_select(field.value, rows.to(field.value.device()), kRows));
   return selected;
 }
 

@@ -1,0 +1,203 @@
+#include "models/gpt.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "autograd/modes.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/index.h"
+#include "autograd/ops/random.h"
+#include "autograd/ops/shape.h"
+#include "core/error.h"
+#include "nn/init.h"
+
+namespace tandem::models {
+
+namespace {
+
+constexpr const char* kGpt = "gpt";
+constexpr double kDeviation = 0.02;  // of initial weights
+
+const nn::BlockNames& gpt_names() {
+  static const nn::BlockNames names{
+      .norm1 = "ln_1",
+      .attention = "attn",
+      .projections = {.weight = "c_attn.weight", .bias = "c_attn.bias", .out = "c_proj"},
+      .norm2 = "ln_2",
+      .inner = "mlp.c_fc",
+      .outer = "mlp.c_proj"};
+  return names;
+}
+
+std::vector<std::int64_t> counted(Index count) {
+  std::vector<std::int64_t> values(static_cast<std::size_t>(count));
+  std::iota(values.begin(), values.end(), std::int64_t{0});
+  return values;
+}
+
+bool all_equal(const std::vector<Index>& values) {
+  return std::ranges::all_of(values, [&](Index value) { return value == values.front(); });
+}
+
+}  // namespace
+
+Gpt::Gpt(const GptOptions& options) : options_(options) {
+  require(options.vocabulary > 0 && options.layers > 0 && options.width > 0 && options.context > 0, kGpt,
+          "vocabulary, layers, width and context must be positive, got {}, {}, {} and {}", options.vocabulary,
+          options.layers, options.width, options.context);
+  wte_ = add_child("wte", std::make_shared<nn::Embedding>(options.vocabulary, options.width));
+  if (options.positions == GptPositions::learned) {
+    wpe_ = add_child("wpe", std::make_shared<nn::Embedding>(options.context, options.width));
+    positions_ = &add_constant("positions", Tensor::from(counted(options.context), {options.context}));
+  } else {
+    require(options.heads > 0 && options.width % options.heads == 0, kGpt,
+            "{} heads do not divide a width of {}", options.heads, options.width);
+    const nn::RotaryAngles angles =
+        nn::rotary_angles(options.context, options.width / options.heads, options.rotary_theta);
+    cosines_ = &add_constant("cosines", angles.cosines);
+    sines_ = &add_constant("sines", angles.sines);
+  }
+  const nn::TransformerBlockOptions block{.width = options.width,
+                                          .heads = options.heads,
+                                          .kv_heads = options.kv_heads,
+                                          .inner = options.inner,
+                                          .norm = options.norm,
+                                          .activation = options.activation,
+                                          .bias = options.bias,
+                                          .causal = true,
+                                          .eps = options.eps,
+                                          .attention_dropout = options.dropout,
+                                          .dropout = options.dropout,
+                                          .wide_residual = options.residual == ResidualType::fp32};
+  for (Index i = 0; i < options.layers; ++i)
+    blocks_.push_back(
+        add_child_at(fmt::format("h.{}", i), std::make_shared<nn::TransformerBlock>(block, gpt_names())));
+  ln_f_ = add_child("ln_f", nn::make_norm(options.norm, options.width, options.eps, options.bias));
+  lm_head_ =
+      add_child("lm_head", options.tied ? std::make_shared<nn::Linear>(wte_->weight())
+                                        : std::make_shared<nn::Linear>(options.width, options.vocabulary,
+                                                                       nn::LinearOptions{.bias = false}));
+  draw();
+}
+
+// As GPT-2: branches are smaller, by the number of branches that are added up.
+void Gpt::draw() {
+  const double of_branches = kDeviation / std::sqrt(2.0 * static_cast<double>(options_.layers));
+  for (const Parameter& parameter : parameters()) {
+    const std::string& name = parameter.name();
+    if (parameter.value().rank() > 1) {
+      nn::init::normal(parameter.value(), 0.0, name.ends_with("c_proj.weight") ? of_branches : kDeviation);
+    } else if (name.ends_with("bias")) {
+      nn::init::zeros(parameter.value());
+    }
+  }
+}
+
+State Gpt::begin(Index texts) const {
+  State state;
+  state.set("position", Tensor::zeros({1, texts}, {.dtype = DType::i64}));
+  return state;
+}
+
+std::optional<Index> Gpt::context() const { return options_.context; }
+
+Tensor Gpt::learned(const std::vector<Index>& first, Index count) const {
+  const Index last = std::ranges::max(first) + count;
+  require(
+      last <= options_.context, kGpt,
+      "a text of {} tokens is longer than the context of {} learned positions; shorten it, or train with a "
+      "larger model.context",
+      last, options_.context);
+  if (all_equal(first)) return (*wpe_)(positions_->rows(first.front(), count));
+  return (*wpe_)(Tensor::from(std::vector<std::int64_t>(first.begin(), first.end()),
+                              {static_cast<Index>(first.size()), 1})
+                     .to(positions_->device()));
+}
+
+nn::RotaryAngles Gpt::angles(const std::vector<Index>& first, Index count) {
+  const Index last = std::ranges::max(first) + count;
+  const bool beyond = last > cosines_->size(0);
+  if (beyond && (!longer_.defined() || last > longer_.cosines.size(0))) {
+    longer_ = nn::rotary_angles(2 * last, options_.width / options_.heads, options_.rotary_theta);
+    longer_.cosines = longer_.cosines.to(cosines_->device());
+    longer_.sines = longer_.sines.to(sines_->device());
+  }
+  const auto of_positions = [&](const Tensor& table) {
+    if (all_equal(first)) return table.rows(first.front(), count);
+    const auto rows = static_cast<Index>(first.size());
+    const Tensor index =
+        Tensor::from(std::vector<std::int64_t>(first.begin(), first.end()), {rows}).to(table.device());
+    return index_select(table, index, 0).viewed({rows, 1, table.size(1)});
+  };
+  return {of_positions(beyond ? longer_.cosines : *cosines_), of_positions(beyond ? longer_.sines : *sines_),
+          options_.rotary_interleaved};
+}
+
+// tokens [N,T], of which row n stands at position first[n] and after.
+Tensor Gpt::hidden(const Tensor& tokens, const std::vector<Index>& first, nn::KeyValueCache* cache) {
+  const Index count = tokens.size(1);
+  Tensor x = (*wte_)(tokens);
+  nn::SelfAttentionCall call{.cache = cache};
+  if (wpe_) {
+    x = add(x, learned(first, count));
+  } else {
+    call.rotary = angles(first, count);
+  }
+  x = dropout(x, options_.dropout, training());
+  const bool wide = options_.residual == ResidualType::fp32;
+  nn::Residual stream{wide ? cast(x, wide_of(x.dtype())) : x};
+  for (const auto& block : blocks_) {
+    stream = (*block)(stream, call);
+    ++call.layer;
+  }
+  return (*ln_f_)(nn::joined(stream, {options_.dropout, training(), wide}));
+}
+
+CausalModel::Advanced Gpt::read(const Tensor& words, const State& state, const Tensor& lengths) {
+  require(words.defined() && words.rank() == 2, kGpt, "expects words [T,N], got {}", to_string(words));
+  const Index count = words.size(0), rows = words.size(1);
+  const Tensor tokens = transpose(words, 0, 1);
+  if (state.empty()) {
+    const std::vector<Index> first(static_cast<std::size_t>(rows), 0);
+    return {.hidden = transpose(hidden(tokens, first, nullptr), 0, 1), .state = {}};
+  }
+  const NoGrad no_grad;
+  const Tensor position = state.find("position");
+  ensure(position.defined() && position.numel() == rows, kGpt, "the state is not of {} texts", rows);
+  std::vector<Index> first;
+  for (const std::int64_t at : position.to_vector<std::int64_t>()) first.push_back(at);
+  std::vector<Index> added(static_cast<std::size_t>(rows), count);
+  if (lengths.defined()) added = lengths.to_vector<Index>();
+
+  nn::KeyValueCache cache(options_.layers, first, {state.find("keys"), state.find("values")});
+  Tensor last;
+  if (cache.is_even()) {
+    last = hidden(tokens, first, &cache);
+    cache.advance(added);
+  } else {  // token by token
+    TensorList parts;
+    for (Index t = 0; t < count; ++t) {
+      parts.push_back(hidden(slice(tokens, 1, t, t + 1), cache.positions(), &cache));
+      std::vector<Index> one;
+      for (const Index tokens_of_row : added) one.push_back(t < tokens_of_row ? 1 : 0);
+      cache.advance(one);
+    }
+    last = concat(parts, 1);
+  }
+  const std::vector<Index>& at = cache.positions();
+  Advanced advanced{.hidden = transpose(last, 0, 1), .state = {}};
+  advanced.state.set("position", Tensor::from(std::vector<std::int64_t>(at.begin(), at.end()), {1, rows}));
+  advanced.state.set("keys", cache.memory().keys);
+  advanced.state.set("values", cache.memory().values);
+  return advanced;
+}
+
+std::string Gpt::describe() const {
+  return fmt::format("Gpt({} words, {} layers of {}{})", options_.vocabulary, options_.layers, options_.width,
+                     options_.tied ? ", tied" : "");
+}
+
+std::vector<WordTable> Gpt::word_tables() const { return {{"wte.weight"}, {"lm_head.weight"}}; }
+
+}  // namespace tandem::models
