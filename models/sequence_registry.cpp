@@ -98,15 +98,16 @@ ModelInfo language_model_info() {
 struct GptKeys : GptOptions {
   std::optional<Index> given_vocabulary;
 
+  // Completes "heads …".
   std::string complaint() const {
-    if (width % heads != 0)
-      return fmt::format("heads is {}, which does not divide the width {}", heads, width);
+    if (width % heads != 0) return fmt::format("must divide the width {}, is {}", width, heads);
     if (kv_heads > 0 && heads % kv_heads != 0)
-      return fmt::format("kv_heads is {}, which does not divide the {} heads", kv_heads, heads);
+      return fmt::format("must be a multiple of kv_heads, {}, is {}", kv_heads, heads);
     if (positions == GptPositions::rotary && width / heads % 2 != 0)
       return fmt::format(
-          "rotary positions need heads of an even number of columns, got {} (width {} of {} heads)",
-          width / heads, width, heads);
+          "must leave an even number of features a head, which rotary positions pair; {} heads of "
+          "{} features have {} each",
+          heads, width, width / heads);
     return "";
   }
 };
@@ -139,7 +140,8 @@ ModelInfo gpt_info() {
            "rotate neighbouring columns (GPT-J) instead of halves of a head (Llama in Hugging Face's files)")
       .key("tied", of<Keys>(&Keys::tied), "tie the output weights to the embedding table")
       .key("residual", of<Keys>(&Keys::residual),
-           "type of the sums of branches; 16bit: that of the branches in mixed precision");
+           "type of the sums of branches; 16bit: that of the branches in mixed precision")
+      .rule("heads", [](const Keys& o) { return o.complaint(); });
   return model("gpt", "decoder-only Transformer (GPT-2, Llama), for the task language", keys,
                [](const Keys& o, const DataInfo& data) {
                  GptOptions options = o;
