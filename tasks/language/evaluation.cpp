@@ -3,33 +3,43 @@
 #include "autograd/modes.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/reduce.h"
+#include "data/text/vocabulary.h"
 #include "tasks/language/options.h"
 
 namespace tandem::tasks {
 
-Chunk chunk_of(const datasets::Batch& batch) {
+Chunk chunk_of(const datasets::Batch& batch, const models::CausalModel& model) {
   const Tensor& token = batch["token"];
+  if (!model.carries_state()) return {token, batch["target"]};
   const Index streams = token.size(1), words = (batch.samples + streams - 1) / streams;
   return {token.rows(0, words), batch["target"].rows(0, words)};
 }
 
 Tensor LanguageEvaluation::hidden(const datasets::Batch& batch) {
   const NoGrad no_grad;
-  const auto advanced = model_.advance(chunk_of(batch).token, state_);
+  const auto advanced = model_.advance(chunk_of(batch, model_).token, state_);
   if (model_.carries_state()) state_ = advanced.state.carried();
   return advanced.hidden;
 }
 
 Record LanguageEvaluation::forward(const datasets::Batch& batch) {
   const NoGrad no_grad;
-  const Tensor target = chunk_of(batch).target;
+  const Tensor target = chunk_of(batch, model_).target;
   const auto [nll, guess] = model_.figures(hidden(batch), target);
   const Tensor hits = cast(equal(guess, target), DType::f32);
-  const Sums sums{
+  Sums sums{
       .nll = nll.item(), .targets = batch.samples, .right = static_cast<std::int64_t>(sum(hits).item())};
+  if (!bytes_of_.empty())
+    for (const std::int64_t id : target.to_vector<std::int64_t>()) sums.bytes += bytes_of(id);
   RecordWriter writer;
   writer.put(sums);
   return std::move(writer).record();
+}
+
+Index LanguageEvaluation::bytes_of(std::int64_t id) const {
+  if (id == models::CausalModel::kNoTarget) return 0;
+  if (id == datasets::Vocabulary::kEnd || id == datasets::Vocabulary::kUnknown) return 1;
+  return bytes_of_[static_cast<std::size_t>(id)];
 }
 
 void LanguageEvaluation::accumulate(std::span<const std::byte> record) {
@@ -38,6 +48,7 @@ void LanguageEvaluation::accumulate(std::span<const std::byte> record) {
   reader.end();
   perplexity_.add(sums.nll, sums.targets);
   right_ += sums.right;
+  bytes_ += sums.bytes;
 }
 
 Metrics LanguageEvaluation::metrics() const {
@@ -45,8 +56,10 @@ Metrics LanguageEvaluation::metrics() const {
   Metrics metrics{{"perplexity", perplexity_.value()},
                   {"loss", perplexity_.mean()},
                   {"accuracy", static_cast<double>(right_) / targets}};
-  if (of_characters_)
+  if (!bytes_of_.empty()) {
     metrics.emplace_back(kBitsPerCharacter, perplexity_.bits_per_character(perplexity_.targets()));
+    metrics.emplace_back(kBitsPerByte, perplexity_.bits_per_character(bytes_));
+  }
   return metrics;
 }
 

@@ -1,6 +1,8 @@
 // Metrics of a language model: perplexity, mean loss in nats, accuracy of the top word; for character models
-// also bits per character.
+// also bits per character and per byte of UTF-8.
 #pragma once
+
+#include <vector>
 
 #include "metrics/perplexity.h"
 #include "models/causal_model.h"
@@ -8,23 +10,26 @@
 
 namespace tandem::tasks {
 
-// Words of a batch of streams, without the padding of its last rows: i64 [words of a stream, N].
+// Words of a batch, i64 [steps, N].
 struct Chunk {
   Tensor token, target;
 };
 
+// Those of streams, for a model that carries its state, are without the padding of the last rows.
 // Batch::samples counts the targets; the last row may not have one for every stream
 // (data/text/stream_source.h).
-Chunk chunk_of(const datasets::Batch& batch);
+Chunk chunk_of(const datasets::Batch& batch, const models::CausalModel& model);
 
-// Batches are consecutive chunks of streams; the model's state is carried between them. Every target counts
-// once, including line ends and unknown words. In character models the line end is one character.
+// Batches are consecutive chunks of streams, between which the model's state is carried, or windows. Every
+// target counts once, including line ends and unknown words. In character models the line end is one
+// character and one byte, as is an unknown character.
 class LanguageEvaluation final : public Evaluation {
  public:
-  LanguageEvaluation(models::CausalModel& model, bool of_characters)
-      : model_(model), of_characters_(of_characters) {}
+  // `bytes`: of each character of the vocabulary; empty for other tokenizers.
+  explicit LanguageEvaluation(models::CausalModel& model, std::vector<Index> bytes = {})
+      : model_(model), bytes_of_(std::move(bytes)) {}
 
-  // Σ -ln p of the targets, their number, and the number ranked first.
+  // Σ -ln p of the targets, their number, the number ranked first, and their bytes.
   Record forward(const datasets::Batch& batch) override;
   void accumulate(std::span<const std::byte> record) override;
   // Carries the states of the streams.
@@ -35,16 +40,17 @@ class LanguageEvaluation final : public Evaluation {
  private:
   struct Sums {
     double nll = 0.0;
-    std::int64_t targets = 0, right = 0;
+    std::int64_t targets = 0, right = 0, bytes = 0;
   };
+  Index bytes_of(std::int64_t id) const;
   // CausalModel::Advanced::hidden; advances the carried state.
   Tensor hidden(const datasets::Batch& batch);
 
   models::CausalModel& model_;
-  const bool of_characters_;
+  const std::vector<Index> bytes_of_;
   models::State state_;
   metrics::Perplexity perplexity_;
-  std::int64_t right_ = 0;
+  std::int64_t right_ = 0, bytes_ = 0;
 };
 
 }  // namespace tandem::tasks

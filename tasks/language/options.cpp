@@ -7,8 +7,10 @@ const options::Schema& LanguageOptions::Data::schema() {
       options::Describe<Data>()
           .include(&Data::text)
           .key("steps", &Data::steps,
-               "words of a stream per batch (length of truncated BPTT); batch_size is the number of streams",
-               {.min = 1, .max = 1 << 20})
+               "words of a stream per batch (length of truncated BPTT), or of a window for models without a "
+               "state; "
+               "batch_size is the number of streams or windows; auto: 35, or the model's context",
+               {.min = 1, .max = 1 << 20, .keyword = "auto"})
           .key("random_steps", &Data::random_steps,
                "draw a random number of steps around `steps` for each batch; its learning rate is multiplied "
                "by the number / `steps` (AWD-LSTM)")
@@ -35,7 +37,8 @@ const MetricKinds& LanguageOptions::metrics() {
   static const MetricKinds kinds{{"perplexity", {}},
                                  {"loss", {}},
                                  {"accuracy", {.share = true, .greater_is_better = true}},
-                                 {kBitsPerCharacter, {}}};
+                                 {kBitsPerCharacter, {}},
+                                 {kBitsPerByte, {}}};
   return kinds;
 }
 

@@ -1,6 +1,8 @@
 // Options of a language task.
 #pragma once
 
+#include <optional>
+
 #include "data/text/registry.h"
 #include "models/model_options.h"
 #include "tasks/metrics.h"
@@ -8,14 +10,15 @@
 
 namespace tandem::tasks {
 
-// Metric of character models only.
+// Metrics of character models only.
 inline constexpr const char* kBitsPerCharacter = "bits_per_character";
+inline constexpr const char* kBitsPerByte = "bits_per_byte";
 
 struct LanguageOptions {
   struct Data {
     datasets::TextOptions text;
-    Index steps = 35;           // words of a stream per batch
-    bool random_steps = false;  // see datasets::StreamOptions
+    std::optional<Index> steps{};  // words of a stream or window per batch; absent: see Language::steps
+    bool random_steps = false;     // see datasets::StreamOptions
     static const options::Schema& schema();
   };
   struct Loss {

@@ -9,6 +9,7 @@
 #include "core/shapes_backend.h"
 #include "core/units.h"
 #include "data/text/candidate_source.h"
+#include "data/text/window_source.h"
 #include "files/json_text.h"
 #include "tasks/families.h"
 #include "tasks/language/evaluation.h"
@@ -24,10 +25,23 @@ Language::Language(const LanguageOptions& options, const Context& context,
   if (options_.loss.label_smoothing > 0.0 && !model_->sees_all_words())
     throw options::OptionError("loss.label_smoothing",
                                "needs the scores of all words, as in the full softmax");
-  if (options_.checkpoint.best == kBitsPerCharacter && !data_->tokenizer().of_characters())
+  const bool of_characters_only =
+      options_.checkpoint.best == kBitsPerCharacter || options_.checkpoint.best == kBitsPerByte;
+  if (of_characters_only && !data_->tokenizer().of_characters())
     throw options::OptionError("checkpoint.best",
                                fmt::format("is a metric of character models, but the tokenizer is \"{}\"",
                                            data_->tokenizer().name()));
+  if (options_.data.random_steps && !model_->carries_state())
+    throw options::OptionError("data.random_steps", "needs a model that carries a state between batches");
+  if (const auto context = model_->context(); context && steps() > *context)
+    throw options::OptionError(
+        "data.steps",
+        fmt::format("is {}, more than the context of the model, {} (model.context)", steps(), *context));
+}
+
+Index Language::steps() const {
+  constexpr Index kSteps = 35;
+  return options_.data.steps.value_or(model_->carries_state() ? kSteps : model_->context().value_or(kSteps));
 }
 
 std::optional<datasets::CandidateOptions> Language::candidates() const {
@@ -40,7 +54,7 @@ std::optional<datasets::CandidateOptions> Language::candidates() const {
 }
 
 Tensor Language::loss(const datasets::Batch& batch, const LossContext& context) {
-  const auto [token, target] = chunk_of(batch);
+  const auto [token, target] = chunk_of(batch, *model_);
   const auto advanced = model_->advance(token, context.carry ? *context.carry : CarriedState());
   if (context.carry && model_->carries_state()) *context.carry = advanced.state.carried();
   models::CausalModel::Targets targets{
@@ -55,13 +69,23 @@ datasets::SourcePtr Language::streams(datasets::StreamSource::Ids ids, Index str
                                       Device device) const {
   const auto source = std::make_shared<datasets::StreamSource>(
       std::move(ids), datasets::StreamOptions{.streams = streams,
-                                              .steps = options_.data.steps,
+                                              .steps = steps(),
                                               .random_lengths = training && options_.data.random_steps,
                                               .seed = context_.seed,
                                               .device = device});
   const auto drawn = candidates();
   if (!training || !drawn) return source;
   return std::make_shared<datasets::CandidateSource>(source, *drawn);
+}
+
+datasets::SourcePtr Language::windows(datasets::StreamSource::Ids ids, Index windows, bool shuffle,
+                                      Device device) const {
+  return std::make_shared<datasets::WindowSource>(std::move(ids),
+                                                  datasets::WindowOptions{.windows = windows,
+                                                                          .length = steps(),
+                                                                          .shuffle = shuffle,
+                                                                          .seed = context_.seed,
+                                                                          .device = device});
 }
 
 datasets::StreamSource::Ids Language::ids_of(const std::string& split, Index streams) const {
@@ -74,20 +98,24 @@ datasets::StreamSource::Ids Language::ids_of(const std::string& split, Index str
 
 datasets::SourcePtr Language::training_source(Device device, Index batch_size) const {
   const Index count = batch_size > 0 ? batch_size : context_.loading.batch_size;
-  const datasets::StreamSource::Ids ids = ids_of("train", count);
+  datasets::StreamSource::Ids ids = ids_of("train", count);
   const Index few = context_.loading.overfit_batches;
-  if (few == 0) return streams(ids, count, true, device);
-  const auto words = static_cast<std::size_t>(count * few * options_.data.steps);
-  return streams(std::make_shared<const datasets::PackedIds>(ids->first(words)), count, true, device);
+  if (few > 0) {
+    const auto words = static_cast<std::size_t>(count * few * steps());
+    ids = std::make_shared<const datasets::PackedIds>(ids->first(words));
+  }
+  if (model_->carries_state()) return streams(std::move(ids), count, true, device);
+  return windows(std::move(ids), count, few == 0, device);
 }
 
 datasets::SourcePtr Language::source_of(const std::string& split, Device device) const {
   const Index count = context_.loading.evaluated_at_once();
+  if (!model_->carries_state()) return windows(ids_of(split, 1), count, false, device);
   return streams(ids_of(split, count), count, false, device);
 }
 
 datasets::Batch Language::synthetic_batch(Index streams, std::uint64_t seed, Device device) const {
-  const Shape shape{options_.data.steps, streams};
+  const Shape shape{steps(), streams};
   if (device == kShapes) {
     datasets::Batch batch({{"token", shape_only(shape)}, {"target", shape_only(shape)}}, shape.numel());
     if (const auto drawn = candidates()) {
@@ -114,11 +142,16 @@ datasets::Batch Language::synthetic_batch(Index streams, std::uint64_t seed, Dev
 }
 
 std::unique_ptr<Evaluation> Language::evaluation(bool) {
-  return std::make_unique<LanguageEvaluation>(*model_, data_->tokenizer().of_characters());
+  std::vector<Index> bytes;
+  if (data_->tokenizer().of_characters())
+    for (const std::string& word : data_->vocabulary().words())
+      bytes.push_back(static_cast<Index>(word.size()));
+  return std::make_unique<LanguageEvaluation>(*model_, std::move(bytes));
 }
 
 std::string Language::text_of(const datasets::Batch& batch) const {
-  return fmt::format("{} steps of {} streams", batch["token"].size(0), batch["token"].size(1));
+  return fmt::format("{} steps of {} {}", batch["token"].size(0), batch["token"].size(1),
+                     model_->carries_state() ? "streams" : "windows");
 }
 
 std::string Language::samples_are() const {

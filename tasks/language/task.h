@@ -14,9 +14,10 @@
 
 namespace tandem::tasks {
 
-// A text is divided into as many streams as a batch has rows; each batch continues the one before, with its
-// carried state if the model has one. The loss is the mean over words, and batches are weighted by their
-// words. Evaluation reads eval_batch_size streams in parallel, each from an empty state.
+// For a model that carries its state, a text is divided into as many streams as a batch has rows, and each
+// batch continues the one before; other models read windows of the text. The loss is the mean over words, and
+// batches are weighted by their words. Evaluation reads eval_batch_size streams in parallel, each from an
+// empty state, or that many windows.
 class Language final : public TextTask<LanguageOptions, LanguageData, models::CausalModel> {
  public:
   // Throws options::OptionError when the model is not a language model, or does not support an option.
@@ -33,7 +34,7 @@ class Language final : public TextTask<LanguageOptions, LanguageData, models::Ca
   std::string text_of(const datasets::Batch& batch) const override;
   std::string text_of_data() const override;
   std::string samples_are() const override;
-  std::vector<Signature> signatures() override { return {signature(options_.data.steps)}; }
+  std::vector<Signature> signatures() override { return {signature(steps())}; }
   // "tandem.words" and "tandem.tokenizer".
   std::map<std::string, std::string> export_metadata() const override;
   std::vector<std::string> predict_options() const override;
@@ -41,9 +42,13 @@ class Language final : public TextTask<LanguageOptions, LanguageData, models::Ca
 
  private:
   datasets::SourcePtr source_of(const std::string& split, Device device) const override;
+  // Words of a stream or window in a batch. Default: 35, or as many as a text may have.
+  Index steps() const;
   // The split's ids. Throws UserError if there are fewer than streams.
   datasets::StreamSource::Ids ids_of(const std::string& split, Index streams) const;
   datasets::SourcePtr streams(datasets::StreamSource::Ids ids, Index streams, bool training,
+                              Device device) const;
+  datasets::SourcePtr windows(datasets::StreamSource::Ids ids, Index windows, bool shuffle,
                               Device device) const;
 
   // Sampling of candidate words, if the model's training uses it.

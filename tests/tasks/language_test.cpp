@@ -121,7 +121,7 @@ TEST_CASE("the figures of a language model count every target once", "[tasks][la
   Trial trial;
   trial.model().eval();
   const auto source = trial.task().evaluation_source("test", {});
-  tasks::LanguageEvaluation evaluation(trial.model(), false);
+  tasks::LanguageEvaluation evaluation(trial.model());
   models::State state;
   double nll = 0.0;
   Index targets = 0;

@@ -84,7 +84,7 @@ TEST_CASE("figures of every softmax are those of the scores of all words", "[tas
     trial.model().eval();
     const NoGrad no_grad;
     const datasets::Batch batch = trial.task().synthetic_batch(3, 1, {});
-    tasks::LanguageEvaluation evaluation(trial.model(), false);
+    tasks::LanguageEvaluation evaluation(trial.model());
     evaluation.add(batch);
     const Tensor scores = trial.model().forward(batch["token"]);
     REQUIRE(scores.size(2) == trial.model().options().vocabulary);
