@@ -6,6 +6,7 @@
 #include "samples/cmu_dictionary.h"
 #include "samples/cutouts.h"
 #include "samples/item_scenes.h"
+#include "samples/jargon.h"
 #include "samples/office_help.h"
 #include "samples/package_descriptions.h"
 #include "samples/package_sections.h"
@@ -22,6 +23,7 @@ bool add_all() {
   datasets::box_sets().add(datasets::item_scenes_entry);
   datasets::box_sets().add(datasets::stamp_scenes_entry);
   datasets::corpora().add(datasets::package_descriptions_entry);
+  datasets::corpora().add(datasets::jargon_entry);
   datasets::labelled_corpora().add(datasets::package_sections_entry);
   datasets::pair_corpora().add(datasets::cmu_dictionary_entry);
   datasets::pair_corpora().add(datasets::office_help_entry);
