@@ -188,6 +188,12 @@ class Program {
                     "temperature of sampling (1); lower values favour likely choices; 0: always the "
                     "likeliest (greedy)")
         ->check(CLI::NonNegativeNumber);
+    sub->add_option("--top-p", request.top_p,
+                    "sample from the most likely candidates whose probabilities sum to this share (1)")
+        ->check(CLI::Range(0.0, 1.0));
+    sub->add_option("--repetition-penalty", request.repetition_penalty,
+                    "divisor of the logits of words that the text already has (1); above 1 avoids repetition")
+        ->check(CLI::PositiveNumber);
     sub->add_option("--threshold", request.threshold,
                     "minimum score of boxes to show (eval.shown of the run)")
         ->check(CLI::Range(0.0, 1.0));

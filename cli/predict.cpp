@@ -18,17 +18,20 @@ namespace {
 void require_understood(const tasks::PredictRequest& request, const tasks::Task& task,
                         const std::string& name) {
   const std::vector<std::string> known = task.predict_options();
-  const std::pair<const char*, bool> given[] = {{"inputs", !request.inputs.empty()},
-                                                {"--top", request.top.has_value()},
-                                                {"--logits", request.logits},
-                                                {"--json", request.json},
-                                                {"--out", !request.out.empty()},
-                                                {"--count", request.count.has_value()},
-                                                {"--seed", request.seed.has_value()},
-                                                {"--prompt", request.prompt.has_value()},
-                                                {"--stop", request.stop.has_value()},
-                                                {"--temperature", request.temperature.has_value()},
-                                                {"--threshold", request.threshold.has_value()}};
+  const std::pair<const char*, bool> given[] = {
+      {"inputs", !request.inputs.empty()},
+      {"--top", request.top.has_value()},
+      {"--logits", request.logits},
+      {"--json", request.json},
+      {"--out", !request.out.empty()},
+      {"--count", request.count.has_value()},
+      {"--seed", request.seed.has_value()},
+      {"--prompt", request.prompt.has_value()},
+      {"--stop", request.stop.has_value()},
+      {"--temperature", request.temperature.has_value()},
+      {"--top-p", request.top_p.has_value()},
+      {"--repetition-penalty", request.repetition_penalty.has_value()},
+      {"--threshold", request.threshold.has_value()}};
   for (const auto& [option, is_given] : given)
     require(!is_given || std::ranges::find(known, option) != known.end(), "",
             "predict: task {} takes no {}; it takes {}", name, option, fmt::join(known, ", "));

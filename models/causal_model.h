@@ -43,8 +43,10 @@ class CausalModel : public nn::Module {
   // cache, which advance() fills in place, returns a state that asks for it; then each state may be advanced
   // once. State::select copies.
   virtual State begin(Index /*texts*/) const { return {}; }
-  // The largest number of words in a text, or absent: no limit.
+  // Words of a text that training reads at once, unless data.steps is given, and whether texts cannot be
+  // longer.
   virtual std::optional<Index> context() const { return {}; }
+  virtual bool is_bounded() const { return false; }
   // Logits of the next word, or log-probabilities: [T,N,V].
   virtual Tensor scores(const Tensor& hidden) = 0;
   // Whether chunks of a stream continue from the previous state in training and evaluation, as recurrent

@@ -100,8 +100,6 @@ State Gpt::begin(Index texts) const {
   return state;
 }
 
-std::optional<Index> Gpt::context() const { return options_.context; }
-
 Tensor Gpt::learned(const std::vector<Index>& first, Index count) const {
   const Index last = std::ranges::max(first) + count;
   require(

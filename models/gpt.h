@@ -43,7 +43,8 @@ class Gpt final : public CausalModel, public HasWordTables {
   explicit Gpt(const GptOptions& options);
 
   State begin(Index texts) const override;
-  std::optional<Index> context() const override;
+  std::optional<Index> context() const override { return options_.context; }
+  bool is_bounded() const override { return options_.positions == GptPositions::learned; }
   bool carries_state() const override { return false; }
   Tensor scores(const Tensor& hidden) override { return (*lm_head_)(hidden); }
 

@@ -122,7 +122,9 @@ ModelInfo gpt_info() {
       .key("kv_heads", of<Keys>(&Keys::kv_heads),
            "heads of keys and values, which groups of heads share; 0: heads", {.min = 0, .max = kMaxExtent})
       .key("context", of<Keys>(&Keys::context),
-           "largest number of tokens that a text may have, and the default of data.steps", size_rule())
+           "tokens of a text that are read at once, the default of data.steps; with learned positions also "
+           "the largest number",
+           size_rule())
       .key("inner", of<Keys>(&Keys::inner), "width of the perceptrons; 0: 4·width",
            {.min = 0, .max = kMaxExtent})
       .key("bias", of<Keys>(&Keys::bias), "add biases in linear layers and layer norms")

@@ -169,8 +169,10 @@ struct PredictRequest {
   std::optional<std::int64_t> seed;   // of generation
   std::optional<std::string> prompt;  // beginning of a generated text
   std::optional<double> temperature;  // of sampling; 0: always the most likely
-  std::optional<double> threshold;    // minimum score of shown results
-  std::optional<std::string> stop;    // text that ends generation
+  std::optional<double> top_p;        // share of probability to sample from
+  std::optional<double> repetition_penalty;
+  std::optional<double> threshold;  // minimum score of shown results
+  std::optional<std::string> stop;  // text that ends generation
 };
 
 // Weight of a batch's mean loss:

@@ -33,7 +33,7 @@ Language::Language(const LanguageOptions& options, const Context& context,
                                            data_->tokenizer().name()));
   if (options_.data.random_steps && !model_->carries_state())
     throw options::OptionError("data.random_steps", "needs a model that carries a state between batches");
-  if (const auto context = model_->context(); context && steps() > *context)
+  if (const auto context = model_->context(); context && model_->is_bounded() && steps() > *context)
     throw options::OptionError(
         "data.steps",
         fmt::format("is {}, more than the context of the model, {} (model.context)", steps(), *context));
@@ -185,7 +185,8 @@ std::map<std::string, std::string> Language::export_metadata() const {
 }
 
 std::vector<std::string> Language::predict_options() const {
-  return {"--prompt", "--temperature", "--top", "--count", "--stop", "--seed", "--json"};
+  return {"--prompt", "--temperature", "--top",  "--top-p", "--repetition-penalty",
+          "--count",  "--stop",        "--seed", "--json"};
 }
 
 void Language::predict(const PredictRequest& request, Device device) {

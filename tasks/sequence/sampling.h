@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "core/shape.h"
 
@@ -13,6 +14,11 @@ struct SamplingOptions {
   double temperature = 1.0;         // divisor of logits, finite and at least 0; 0: the most probable token
   std::optional<Index> top_k = {};  // sample only from this many most probable tokens, at least 1; absent:
                                     // all
+  // Sample only from the most probable tokens with at least this sum of probabilities, in (0, 1] (nucleus
+  // sampling, Holtzman et al. 2020); absent: all.
+  std::optional<double> top_p = {};
+  // Above 0: divides positive logits of earlier tokens, and multiplies negative ones (Keskar et al. 2019).
+  double repetition_penalty = 1.0;
 };
 
 // Identity of a random number: equal draws give the same number, others are independent.
@@ -22,11 +28,21 @@ struct SamplingDraw {
   std::uint32_t position = 0;  // of the token in its text
 };
 
-// A token of [0, logits.size()) with probability exp(logit/temperature)/Σ over the top_k largest logits, if
-// given. Logits may be log-probabilities; -inf excludes a token. On ties top_k and temperature 0 prefer lower
-// tokens. Computed in double, with one 53-bit number by Philox per token. Throws UserError for options out of
-// range, no logits, a logit that is NaN or +inf, or all of them -inf.
+// Tokens to sample from, and their weights, in ascending order of tokens.
+struct Candidates {
+  std::vector<std::int32_t> tokens;
+  std::vector<double> weights;  // exp(logit/temperature), the largest 1
+};
+// Applies, in this order: repetition_penalty to the tokens of `earlier`, temperature (above 0), top_k, top_p.
+// Ties prefer lower tokens. Computed in double. Throws as sample_token does.
+Candidates candidates_of(std::span<const float> logits, const SamplingOptions& options,
+                         std::span<const std::int32_t> earlier = {});
+
+// A token of [0, logits.size()) with the probability of its weight among the candidates. Logits may be
+// log-probabilities; -inf excludes a token. Temperature 0 takes the most probable token, on ties the lowest.
+// One 53-bit number by Philox per token. Throws UserError for options out of range, no logits, a logit that
+// is NaN or +inf, or all of them -inf.
 std::int32_t sample_token(std::span<const float> logits, const SamplingOptions& options,
-                          const SamplingDraw& draw);
+                          const SamplingDraw& draw, std::span<const std::int32_t> earlier = {});
 
 }  // namespace tandem::tasks

@@ -54,6 +54,28 @@ TEST_CASE("tokens are drawn as often as they are probable", "[sampling]") {
   check_frequencies(counts_of({1e30F, 3e38F, 3e38F}, {.temperature = 1e-300}), {0.0, 0.5, 0.5});
 }
 
+TEST_CASE("penalty, temperature, top_k and top_p give the probabilities of another implementation",
+          "[sampling]") {
+  const std::vector<float> logits{2.0F, 1.0F, 0.0F, -1.0F};
+  const auto check = [&](const SamplingOptions& options, const std::vector<std::int32_t>& earlier,
+                         const std::vector<std::int32_t>& tokens, const std::vector<double>& expected) {
+    const tasks::Candidates found = tasks::candidates_of(logits, options, earlier);
+    CHECK(found.tokens == tokens);
+    REQUIRE(found.weights.size() == expected.size());
+    double sum = 0.0;
+    for (const double weight : found.weights) sum += weight;
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      CHECK(found.weights[i] / sum == Approx(expected[i]).margin(1e-6));
+  };
+  check({}, {}, {0, 1, 2, 3}, {0.643914, 0.236883, 0.087144, 0.032059});
+  check({.top_p = 0.7}, {}, {0, 1}, {0.731059, 0.268941});  // with the token that crosses the sum
+  check({.repetition_penalty = 1.2}, {0, 3, 0}, {0, 1, 2, 3}, {0.568446, 0.291850, 0.107366, 0.032338});
+  check({.top_k = 3, .top_p = 1.0}, {}, {0, 1, 2}, {0.665241, 0.244728, 0.090031});
+  check({.top_p = 1e-9}, {}, {0}, {1.0});
+  // The penalty comes before greedy choices, too.
+  CHECK(sample_token(logits, {.temperature = 0.0, .repetition_penalty = 3.0}, {}, std::vector{0}) == 1);
+}
+
 TEST_CASE("top_k keeps the most probable tokens, lower ones first", "[sampling]") {
   const std::vector<float> logits{0.5F, -2.0F, 2.0F, 0.5F, 1.0F, 0.5F};
   const double a = std::exp(2.0), b = std::exp(1.0), c = std::exp(0.5);
@@ -107,6 +129,11 @@ TEST_CASE("invalid distributions are refused", "[sampling]") {
   CHECK_THROWS_AS(draw(logits, {.temperature = std::nan("")}), UserError);
   CHECK_THROWS_WITH(draw(logits, {.top_k = 0}),
                     "[sample_token] top_k must be at least 1 (absent: all tokens), got 0");
+  CHECK_THROWS_WITH(draw(logits, {.top_p = 0.0}),
+                    "[sample_token] top_p must lie in (0, 1] (absent: all tokens), got 0");
+  CHECK_THROWS_AS(draw(logits, {.top_p = 1.5}), UserError);
+  CHECK_THROWS_WITH(draw(logits, {.repetition_penalty = 0.0}),
+                    Contains("repetition_penalty must be a finite number above 0"));
   CHECK_THROWS_AS(draw({}), UserError);
   for (const double temperature : {0.0, 1.0}) {
     CHECK_THROWS_WITH(draw({0.0F, std::nanf("")}, {.temperature = temperature}),
