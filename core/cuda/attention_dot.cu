@@ -313,12 +313,9 @@ void visit_stored(DType dtype, const Visitor& visit) {
   visit(TypeTag<float>{});
 }
 
-}  // namespace
-
-void CudaAttention::attention(const AttentionForward& args) {
+void compute(CudaBackend& backend, const AttentionForward& args) {
   const AttentionSizes& size = args.size;
   const Index heads = size.texts * size.heads;
-  if (heads * size.queries == 0) return;
   const MaskOnDevice mask(backend, args.mask, size.queries, size.keys);
   visit_stored(args.query.tensor.dtype(), [&]<class S>(TypeTag<S>) {
     Call<S> call = call_of<S>(args, mask);
@@ -333,10 +330,9 @@ void CudaAttention::attention(const AttentionForward& args) {
   });
 }
 
-void CudaAttention::attention_backward(const AttentionBackward& args) {
+void compute(CudaBackend& backend, const AttentionBackward& args) {
   const AttentionSizes& size = args.size;
   const Index heads = size.texts * size.heads, key_heads = size.texts * size.key_heads;
-  if (heads == 0) return;
   const MaskOnDevice mask(backend, args.mask, size.queries, size.keys);
   // Everything in the type of the gradients, which is f32 for wide gradients of 16-bit tensors.
   const DType dtype = args.dquery.tensor.dtype();
@@ -370,6 +366,20 @@ void CudaAttention::attention_backward(const AttentionBackward& args) {
     run(attention_dkey_kernel<S, false>, size.keys, key_heads, size.width, memory_of<S>(args.dkey));
     run(attention_dkey_kernel<S, true>, size.keys, key_heads, size.value_width, memory_of<S>(args.dvalue));
   });
+}
+
+}  // namespace
+
+void CudaAttention::attention(const AttentionForward& args) {
+  if (args.size.texts * args.size.heads * args.size.queries == 0) return;
+  const auto own = [this](const AttentionForward& call) { compute(backend, call); };
+  if (!plans.forward(args, own)) own(args);
+}
+
+void CudaAttention::attention_backward(const AttentionBackward& args) {
+  if (args.size.texts * args.size.heads == 0) return;
+  const auto own = [this](const AttentionBackward& call) { compute(backend, call); };
+  if (!plans.backward(args, own)) own(args);
 }
 
 }  // namespace tandem::cuda

@@ -3,6 +3,7 @@
 
 #include <cuda_runtime.h>
 
+#include "core/cuda/attention_plans.h"
 #include "core/cuda/cuda_backend.h"
 #include "core/cuda/lengths.h"
 #include "core/cuda/numeric.h"
@@ -12,7 +13,9 @@
 namespace tandem::cuda {
 
 struct CudaAttention final : GpuKernels<AttentionKernels> {
-  using GpuKernels::GpuKernels;
+  explicit CudaAttention(CudaBackend& owner) : GpuKernels(owner), plans(owner) {}
+
+  AttentionPlans plans;
 
   void attention(const AttentionForward& args) override;
   void attention_backward(const AttentionBackward& args) override;

@@ -17,6 +17,7 @@ struct Emulator {
   void (*set_event_denials)(int denials) = nullptr;
   void (*set_narrow_libraries)(bool narrow) = nullptr;
   void (*set_wrong_fusions)(bool wrong) = nullptr;
+  void (*set_attention_offered)(bool offered) = nullptr;
   void (*set_algorithms)(int count) = nullptr;
   void (*set_compiled_algorithm)(const char* name) = nullptr;
   void (*set_seconds)(const char* part, double seconds, double cold) = nullptr;
@@ -39,12 +40,14 @@ inline Emulator emulator() {
   find(found.set_event_denials, "_ZN13cuda_emulator17set_event_denialsEi");
   find(found.set_narrow_libraries, "_ZN13cuda_emulator20set_narrow_librariesEb");
   find(found.set_wrong_fusions, "_ZN13cuda_emulator17set_wrong_fusionsEb");
+  find(found.set_attention_offered, "_ZN13cuda_emulator21set_attention_offeredEb");
   find(found.set_algorithms, "_ZN13cuda_emulator14set_algorithmsEi");
   find(found.set_compiled_algorithm, "_ZN13cuda_emulator22set_compiled_algorithmEPKc");
   find(found.set_seconds, "_ZN13cuda_emulator11set_secondsEPKcdd");
-  ensure(!found.counts || (found.set_device_memory && found.fail_call && found.set_event_denials &&
-                           found.set_narrow_libraries && found.set_wrong_fusions && found.set_algorithms &&
-                           found.set_compiled_algorithm && found.set_seconds),
+  ensure(!found.counts ||
+             (found.set_device_memory && found.fail_call && found.set_event_denials &&
+              found.set_narrow_libraries && found.set_wrong_fusions && found.set_attention_offered &&
+              found.set_algorithms && found.set_compiled_algorithm && found.set_seconds),
          "test", "{} lacks a function of the emulator's control.h", library);
   return found;
 }

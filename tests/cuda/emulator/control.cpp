@@ -38,7 +38,7 @@ std::vector<int>& event_denials() {
   return denials;
 }
 
-bool wrong_fusions = false;
+bool wrong_fusions = false, attention_offered = false;
 std::string compiled;  // the algorithm that is compiled per shape; empty: none
 
 int& algorithms() {
@@ -121,6 +121,13 @@ bool are_fusions_wrong() { return wrong_fusions; }
 void set_wrong_fusions(bool wrong) {
   const Call call;
   wrong_fusions = wrong;
+}
+
+bool is_attention_offered() { return attention_offered; }
+
+void set_attention_offered(bool offered) {
+  const Call call;
+  attention_offered = offered;
 }
 
 int algorithm_count() { return algorithms(); }

@@ -18,6 +18,7 @@ struct Counts {
   std::uint64_t graph_nodes = 0;  // kernels, copies and fills of all instantiated graphs
   // Convolutions enqueued with fused sums, or with accumulation.
   std::uint64_t summing_convolutions = 0, adding_convolutions = 0;
+  std::uint64_t library_attentions = 0;  // attention enqueued by the stand-in
   // 16-bit products enqueued with rows of an operand, or of a 16-bit result, not aligned to 16 bytes.
   std::uint64_t unaligned_products = 0;
   std::uint64_t allocations = 0;  // calls of cudaMalloc
@@ -45,8 +46,11 @@ CUDA_EMULATOR_EXPORT void set_execution_order(int order);
 // TANDEM_EMULATOR_NARROW.
 CUDA_EMULATOR_EXPORT void set_narrow_libraries(bool narrow);
 
-// Makes fused sums of convolutions wrong, and accumulating convolutions add twice.
+// Makes fused sums of convolutions wrong, accumulating convolutions add twice, and attention wrong.
 CUDA_EMULATOR_EXPORT void set_wrong_fusions(bool wrong);
+
+// Whether the stand-in offers attention from now on; else, by default, the own kernels compute it.
+CUDA_EMULATOR_EXPORT void set_attention_offered(bool offered);
 
 // Number of algorithms per problem, named "emulated-1", "emulated-2" and so on. Default:
 // TANDEM_EMULATOR_ALGORITHMS, or 1.

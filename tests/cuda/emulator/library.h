@@ -38,5 +38,6 @@ void fill_with_nan(void* data, tandem::DType dtype, tandem::Index count);
 // products; a bias, sums, accumulation, or an f32 result of 16-bit operands in convolutions (control.h).
 bool are_libraries_narrow();
 bool are_fusions_wrong();  // fused convolutions give wrong results
+bool is_attention_offered();
 
 }  // namespace cuda_emulator
