@@ -168,6 +168,50 @@ TEST_CASE("a language model writes text from a prompt", "[program][language]") {
   CHECK_THAT(language.refused({"predict", "run", "--temperature", "-1"}), Contains("--temperature"));
 }
 
+TEST_CASE("a GPT trains on windows, goes on to the bit and writes text", "[program][language]") {
+  const Language language(Json{{"model",
+                                {{"name", "gpt"},
+                                 {"layers", 2},
+                                 {"width", 32},
+                                 {"heads", 4},
+                                 {"context", 16},
+                                 {"embedding", nullptr},
+                                 {"units", nullptr},
+                                 {"num_layers", nullptr}}},
+                               {"data", {{"steps", nullptr}}},
+                               {"optimizer", {{"lr", 0.003}}},
+                               {"epochs", 40}});
+  for (const std::string precision : {"fp32", "amp_bf16"}) {
+    INFO(precision);
+    language.check_goes_on("-" + precision, {"precision=" + precision, "epochs=2"}, 5);
+  }
+  language.must_train("run", {"model.dropout=0"});
+  CHECK(language.events("run", "eval").back()["metrics"]["perplexity"].get<double>() < 3.0);
+  const auto written = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"predict", "run"});
+    return language.must(more).out;
+  };
+  CHECK_THAT(written({"--prompt", "dogs", "--count", "2", "--temperature", "0"}),
+             Catch::StartsWith("dogs guard "));
+  // Longer than the context; a shorter text is its beginning.
+  const std::vector<std::string> sampled{"--prompt", "fish", "--seed",        "5",
+                                         "--top-p",  "0.9",  "--temperature", "0.8"};
+  const auto with_count = [&](const char* count) {
+    std::vector<std::string> more = sampled;
+    more.insert(more.end(), {"--count", count});
+    const std::string text = written(more);
+    return text.substr(0, text.size() - 1);
+  };
+  const std::string longer = with_count("50");
+  CHECK(longer.size() > 200);
+  CHECK_THAT(longer, Catch::StartsWith(with_count("20")));
+  std::string prompt;
+  for (int i = 0; i < 17; ++i) prompt += "dogs ";
+  CHECK_THAT(language.refused({"predict", "run", "--prompt", prompt}),
+             Contains("the prompt has 17 words, but the model reads 16 at most"));
+  CHECK_THAT(language.refused({"predict", "run", "--top-p", "1.5"}), Contains("--top-p"));
+}
+
 TEST_CASE("a language model is fine-tuned on a text of other words", "[program][language]") {
   const Language language(Json{{"epochs", 40}, {"model", {{"dropout", 0.0}}}, {"optimizer", {{"lr", 0.02}}}});
   language.must_train("run");
