@@ -262,11 +262,11 @@ TEST_CASE("texts longer than learned positions and heads that do not fit are err
   CHECK_THAT(user_error_of([] {
                models::create("gpt", {{"width", 12}, {"heads", 5}});
              }),
-             Contains("heads must divide the width 12, is 5"));
+             Contains("[model.heads] must divide the width 12, is 5"));
   CHECK_THAT(user_error_of([] {
                models::create("gpt", {{"width", 12}, {"heads", 6}, {"kv_heads", 4}});
              }),
-             Contains("heads must be a multiple of kv_heads, 4, is 6"));
+             Contains("[model.heads] must be a multiple of kv_heads, 4, is 6"));
   CHECK_THAT(user_error_of([] {
                models::create("gpt", {{"width", 12}, {"heads", 4}, {"positions", "rotary"}});
              }),

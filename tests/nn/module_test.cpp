@@ -40,6 +40,20 @@ Tensor ramp(const Shape& shape) {
 
 }  // namespace
 
+TEST_CASE("members at dotted paths share the modules on their way", "[module]") {
+  struct Block : Module {
+    Block() {
+      add_child_at("attention.output.dense", std::make_shared<Linear>(2, 2, LinearOptions{.bias = false}));
+      add_parameter_at("attention.self.weight", constant_parameter({2}, 1.0));
+      add_child_at("norm", std::make_shared<LayerNorm>(2));
+    }
+  };
+  const auto block = std::make_shared<Block>();
+  CHECK(names_of(*block) == std::vector<std::string>{"attention.output.dense.weight", "attention.self.weight",
+                                                     "norm.weight", "norm.bias"});
+  CHECK(block->find("attention.output")->children().size() == 1);
+}
+
 TEST_CASE("names are dotted paths in order of registration") {
   const auto net = small_net();
   CHECK(names_of(*net) == std::vector<std::string>{"stem.conv.weight", "stem.bn.weight", "stem.bn.bias",
