@@ -90,5 +90,6 @@ TEST_CASE("options that windows do not fit are refused", "[tasks][language]") {
   // Rotary positions have no end.
   WindowTrial({"data.steps=9", "model.positions=rotary"});
   WindowTrial short_text({"data.batch_size=500"});
-  CHECK_THAT(user_error_of([&] { short_text.task().training_source({}); }), Contains("too few for 500"));
+  CHECK_THAT(user_error_of([&] { short_text.task().training_source({}); }),
+             Contains("too short for a batch of 500 windows of 8 words"));
 }
