@@ -116,7 +116,7 @@ ModelInfo gpt_info() {
   using Keys = GptKeys;
   Describe<Keys> keys;
   keys.key("vocabulary", &Keys::given_vocabulary, "number of tokens; inferred from the data", size_rule())
-      .key("layers", of<Keys>(&Keys::layers), "number of blocks", {.min = 1, .max = 1024})
+      .key("num_layers", of<Keys>(&Keys::layers), "number of blocks", {.min = 1, .max = 1024})
       .key("width", of<Keys>(&Keys::width), "features of a token", size_rule())
       .key("heads", of<Keys>(&Keys::heads), "heads of attention; must divide the width", size_rule())
       .key("kv_heads", of<Keys>(&Keys::kv_heads),

@@ -171,13 +171,12 @@ TEST_CASE("a language model writes text from a prompt", "[program][language]") {
 TEST_CASE("a GPT trains on windows, goes on to the bit and writes text", "[program][language]") {
   const Language language(Json{{"model",
                                 {{"name", "gpt"},
-                                 {"layers", 2},
+                                 {"num_layers", 2},
                                  {"width", 32},
                                  {"heads", 4},
                                  {"context", 16},
                                  {"embedding", nullptr},
-                                 {"units", nullptr},
-                                 {"num_layers", nullptr}}},
+                                 {"units", nullptr}}},
                                {"data", {{"steps", nullptr}}},
                                {"optimizer", {{"lr", 0.003}}},
                                {"epochs", 40}});

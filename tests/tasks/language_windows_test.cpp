@@ -35,7 +35,7 @@ class WindowTrial : public testing::TaskTrial {
  public:
   explicit WindowTrial(const std::vector<std::string>& overrides = {}) {
     make({{"task", "language"},
-          {"model", {{"name", "gpt"}, {"layers", 1}, {"width", 16}, {"heads", 2}, {"context", kContext}}},
+          {"model", {{"name", "gpt"}, {"num_layers", 1}, {"width", 16}, {"heads", 2}, {"context", kContext}}},
           {"data",
            {{"name", "text"},
             {"tokenizer", "characters"},
