@@ -33,10 +33,10 @@ Language::Language(const LanguageOptions& options, const Context& context,
                                            data_->tokenizer().name()));
   if (options_.data.random_steps && !model_->carries_state())
     throw options::OptionError("data.random_steps", "needs a model that carries a state between batches");
-  if (const auto context = model_->context(); context && model_->is_bounded() && steps() > *context)
+  if (const auto longest = model_->context(); longest && model_->is_bounded() && steps() > *longest)
     throw options::OptionError(
         "data.steps",
-        fmt::format("is {}, more than the context of the model, {} (model.context)", steps(), *context));
+        fmt::format("is {}, more than the context of the model, {} (model.context)", steps(), *longest));
 }
 
 Index Language::steps() const {
