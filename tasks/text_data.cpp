@@ -16,9 +16,8 @@ Vocabulary assumed_words(Index size) {
   return {std::move(words), "data.vocabulary.size"};
 }
 
-void require_same_words(const Vocabulary& theirs, const Vocabulary& ours, const std::string& weights,
-                        const std::string& name) {
-  const std::vector<std::string>&a = theirs.words(), &b = ours.words();
+void require_same_words(const std::vector<std::string>& a, const std::vector<std::string>& b,
+                        const std::string& weights, const std::string& name) {
   if (a == b) return;
   const auto [first, other] = std::ranges::mismatch(a, b);
   throw UserError("", fmt::format("{}: were trained with other words: {} of them, {} has {}; the first "

@@ -75,7 +75,7 @@ Options with_words(Options options, const Json* description) {
 datasets::Vocabulary assumed_words(Index size);
 
 // Throws UserError naming `weights` if the words differ from those of the data `name`.
-void require_same_words(const datasets::Vocabulary& theirs, const datasets::Vocabulary& ours,
+void require_same_words(const std::vector<std::string>& theirs, const std::vector<std::string>& ours,
                         const std::string& weights, const std::string& name);
 
 // Calls `read`, which reads a saved description. Throws UserError when it throws an error of JSON.

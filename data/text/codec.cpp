@@ -5,8 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "data/text/byte_bpe.h"
 #include "data/text/sentence_pieces.h"
-#include "data/text/tokenizer.h"
+#include "data/text/wordpiece.h"
 #include "files/json_text.h"
 
 namespace tandem::datasets {
@@ -48,6 +49,9 @@ class VocabularyCodec final : public TextCodec {
     }
     return tokenizer_->decode(pieces);
   }
+  std::string written(std::string_view text) const override {
+    return tokenizer_->decode(tokenizer_->encode(text));
+  }
   std::string piece(std::int32_t id) const override {
     require_id(id, size());
     return vocabulary_.word(id);
@@ -61,14 +65,14 @@ class VocabularyCodec final : public TextCodec {
 
 class DescribedCodec final : public TextCodec {
  public:
-  DescribedCodec(std::string name, Index size, bool learnt)
-      : name_(std::move(name)), size_(size), learnt_(learnt) {}
+  DescribedCodec(std::string name, Index size, std::int32_t begin, std::int32_t end)
+      : name_(std::move(name)), size_(size), begin_(begin), end_(end) {}
 
   std::string name() const override { return name_; }
   Index size() const override { return size_; }
   std::int32_t unknown() const override { return 0; }
-  std::int32_t begin() const override { return learnt_ ? kPieceBegin : Vocabulary::kEnd; }
-  std::int32_t end() const override { return learnt_ ? kPieceEnd : Vocabulary::kEnd; }
+  std::int32_t begin() const override { return begin_; }
+  std::int32_t end() const override { return end_; }
   bool drops_case() const override { fail(); }
 
   EncodedText encode(std::string_view) const override { fail(); }
@@ -84,7 +88,7 @@ class DescribedCodec final : public TextCodec {
 
   std::string name_;
   Index size_;
-  bool learnt_;
+  std::int32_t begin_, end_;
 };
 
 // Codec of a tokenizer and a vocabulary, under the tokenizer's name.
@@ -97,27 +101,36 @@ CodecRegistry::Entry vocabulary_entry(const std::string& tokenizer) {
         for (const std::string_view text : from.texts) count_words(made->encode(text), counts);
         require(!counts.empty(), from.where, "the {} training texts have no piece (codec {})",
                 from.texts.size(), tokenizer);
-        return std::make_shared<const VocabularyCodec>(made, Vocabulary(counts, options, from.where));
+        return vocabulary_codec(made, Vocabulary(counts, options, from.where));
       });
 }
 
 }  // namespace
 
 CodecRegistry& codecs() {
-  static CodecRegistry family({.what = "codec", .help = "pieces of a text"},
-                              {vocabulary_entry("words"), vocabulary_entry("spaces"),
-                               vocabulary_entry("characters"), unigram_entry(), bpe_entry()});
+  static CodecRegistry family(
+      {.what = "codec", .help = "pieces of a text"},
+      {vocabulary_entry("words"), vocabulary_entry("spaces"), vocabulary_entry("characters"), unigram_entry(),
+       bpe_entry(), byte_bpe_entry(), wordpiece_entry()});
   return family;
 }
+
+TextCodecPtr vocabulary_codec(TokenizerPtr tokenizer, Vocabulary vocabulary) {
+  return std::make_shared<const VocabularyCodec>(std::move(tokenizer), std::move(vocabulary));
+}
+
+bool keeps_line_ends(const CodecChoice& choice) { return choice.name() == "byte_bpe"; }
 
 TextCodecPtr recall_codec(const Json& description, const std::string& where) {
   try {
     const auto name = description.at("name").get<std::string>();
     if (learns_pieces(name))
       return recall_sentence_pieces(name, description.at("model").get<std::string>(), where);
+    if (name == "byte_bpe") return recall_byte_bpe(description, where);
+    if (name == "wordpiece") return recall_wordpiece(description, where);
     const TokenizerPtr tokenizer = tokenizers().make(name, {});
-    return std::make_shared<const VocabularyCodec>(
-        tokenizer, Vocabulary(description.at("vocabulary").get<std::vector<std::string>>(), where));
+    return vocabulary_codec(tokenizer,
+                            Vocabulary(description.at("vocabulary").get<std::vector<std::string>>(), where));
   } catch (const nlohmann::json::exception& error) {
     throw UserError(where,
                     fmt::format("the description of a codec is damaged: {}", files::json_reason(error)));
@@ -125,10 +138,23 @@ TextCodecPtr recall_codec(const Json& description, const std::string& where) {
 }
 
 TextCodecPtr described_codec(const options::Chosen& chosen) {
-  const bool learnt = learns_pieces(chosen.name());
-  const Index size = learnt ? chosen.as<SentencePieceOptions>().size : chosen.as<VocabularyOptions>().size;
-  if (size == 0) return nullptr;
-  return std::make_shared<const DescribedCodec>(chosen.name(), size, learnt);
+  const std::string& name = chosen.name();
+  const auto described = [&](Index size, std::int32_t begin, std::int32_t end) {
+    return std::make_shared<const DescribedCodec>(name, size, begin, end);
+  };
+  if (name == "byte_bpe") {
+    const auto& options = chosen.as<ByteBpeOptions>();
+    if (!options.trains()) return read_byte_bpe(options);
+    const auto last = static_cast<std::int32_t>(*options.size - 1);
+    return described(*options.size, last, last);
+  }
+  if (name == "wordpiece") {
+    const auto& options = chosen.as<WordPieceOptions>();
+    return options.trains() ? described(*options.size, kWordBegin, kWordEnd) : read_wordpiece(options);
+  }
+  if (learns_pieces(name)) return described(chosen.as<SentencePieceOptions>().size, kPieceBegin, kPieceEnd);
+  const Index size = chosen.as<VocabularyOptions>().size;
+  return size == 0 ? nullptr : described(size, Vocabulary::kEnd, Vocabulary::kEnd);
 }
 
 }  // namespace tandem::datasets

@@ -6,12 +6,55 @@
 
 namespace tandem::datasets {
 
+namespace {
+
+// Joins the ids of the texts, each with `end`. `encode(text)` gives EncodedText.
+template <class Encode>
+void append_texts(std::span<const std::string_view> texts, std::int32_t end, const Encode& encode,
+                  PackedText& to) {
+  for (const std::string_view text : texts) {
+    EncodedText one = encode(text);
+    one.ids.push_back(end);
+    to.ids.append(one.ids);
+    to.unknown += one.unknown;
+  }
+}
+
+PackedText encode_part(std::span<const std::string_view> texts, const TextCodec& codec) {
+  PackedText all{.ids = PackedIds(codec.size())};
+  append_texts(
+      texts, codec.end(), [&](std::string_view text) { return codec.encode(text); }, all);
+  return all;
+}
+
+TextCorpus make_codec_corpus(const TextParts& parts, const CorpusOptions& options, const std::string& where) {
+  TextCorpus corpus{.vocabulary = {},
+                    .codec = options.known_codec ? options.known_codec
+                                                 : codecs().make(*options.codec, {parts.train, where}),
+                    .train = {},
+                    .validation = {},
+                    .test = {},
+                    .notes = {}};
+  corpus.train = encode_part(parts.train, *corpus.codec);
+  corpus.validation = encode_part(parts.validation, *corpus.codec);
+  corpus.test = encode_part(parts.test, *corpus.codec);
+  return corpus;
+}
+
+}  // namespace
+
 const options::Schema& CorpusOptions::schema() {
   static const options::Schema schema =
       options::Describe<CorpusOptions>()
           .key("tokenizer", &CorpusOptions::tokenizer, "what the pieces of the text are")
-          .key("vocabulary", &CorpusOptions::vocabulary, "which pieces have a number");
+          .key("vocabulary", &CorpusOptions::vocabulary, "which pieces have a number")
+          .key("codec", &CorpusOptions::codec,
+               "codec of the text, instead of tokenizer and vocabulary; null: these two");
   return schema;
+}
+
+bool CorpusOptions::keeps_line_ends() const {
+  return known_codec ? known_codec->keeps_line_ends() : codec && datasets::keeps_line_ends(*codec);
 }
 
 void count_words(std::span<const std::string_view> texts, const Tokenizer& tokenizer, WordCounts& counts) {
@@ -26,16 +69,14 @@ PackedText encode(std::span<const std::string_view> texts, const Tokenizer& toke
     for (const std::string_view text : texts) bytes += text.size() + 1;
     all.ids.reserve(bytes);
   }
-  for (const std::string_view text : texts) {
-    EncodedText one = vocabulary.encode(tokenizer.encode(text));
-    one.ids.push_back(Vocabulary::kEnd);
-    all.ids.append(one.ids);
-    all.unknown += one.unknown;
-  }
+  append_texts(
+      texts, Vocabulary::kEnd,
+      [&](std::string_view text) { return vocabulary.encode(tokenizer.encode(text)); }, all);
   return all;
 }
 
 TextCorpus make_corpus(const TextParts& parts, const CorpusOptions& options, const std::string& where) {
+  if (options.known_codec || options.codec) return make_codec_corpus(parts, options, where);
   const TokenizerPtr tokenizer = tokenizers().make(options.tokenizer);
   WordCounts counts;
   if (!options.known) count_words(parts.train, *tokenizer, counts);
@@ -43,6 +84,7 @@ TextCorpus make_corpus(const TextParts& parts, const CorpusOptions& options, con
           parts.train.size(), tokenizer->name());
   TextCorpus corpus{
       .vocabulary = options.known ? *options.known : Vocabulary(counts, options.vocabulary, where),
+      .codec = nullptr,
       .train = {},
       .validation = {},
       .test = {},

@@ -1,10 +1,13 @@
-// Corpora: a text as three streams of token ids, for training, validation and test.
+// Corpora: a text as three streams of ids, for training, validation and test.
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "data/text/codec.h"
 #include "data/text/packed_ids.h"
 #include "data/text/tokenizer.h"
 #include "data/text/vocabulary.h"
@@ -21,8 +24,10 @@ struct PackedText {
 };
 
 struct TextCorpus {
-  Vocabulary vocabulary;  // of the training split
-  // Concatenated lines or documents, each followed by Vocabulary::kEnd. Validation and test may be empty.
+  Vocabulary vocabulary;  // of the training split; empty if there is a codec
+  TextCodecPtr codec;     // the chosen one, or nullptr
+  // Concatenated lines or documents, each followed by Vocabulary::kEnd or the codec's end. Validation and
+  // test may be empty.
   PackedText train, validation, test;
   std::vector<std::string> notes;  // messages for the user
 };
@@ -31,7 +36,12 @@ struct TextCorpus {
 struct CorpusOptions {
   options::Choice<tokenizers> tokenizer;
   VocabularyOptions vocabulary;
-  std::shared_ptr<const Vocabulary> known{};  // no key; replaces the training split's, unchanged
+  std::optional<CodecChoice> codec{};  // instead of tokenizer and vocabulary
+  // No keys; replace the training split's, unchanged.
+  std::shared_ptr<const Vocabulary> known{};
+  TextCodecPtr known_codec{};
+  // True if a text should be passed in documents that include their line ends instead of in lines.
+  bool keeps_line_ends() const;
   static const options::Schema& schema();
 };
 
@@ -39,7 +49,7 @@ using CorpusRegistry = options::Registry<TextCorpus(const CorpusOptions&)>;
 
 // ---- For corpus readers
 
-// Lines or documents, without Vocabulary::kEnd. The caller keeps the text alive.
+// Lines or documents, without the end. The caller keeps the text alive.
 struct TextParts {
   std::vector<std::string_view> train, validation, test;
 };
@@ -48,7 +58,7 @@ struct TextParts {
 void count_words(std::span<const std::string_view> texts, const Tokenizer& tokenizer, WordCounts& counts);
 PackedText encode(std::span<const std::string_view> texts, const Tokenizer& tokenizer,
                   const Vocabulary& vocabulary);
-// Throws UserError at `where` for a training split without words, and as Vocabulary does.
+// Throws UserError at `where` for a training split without words, and as Vocabulary and codecs do.
 TextCorpus make_corpus(const TextParts& parts, const CorpusOptions& options, const std::string& where);
 
 }  // namespace tandem::datasets

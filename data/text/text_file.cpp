@@ -24,6 +24,32 @@ std::string name_of_paths(const TextFileOptions::Paths& paths) {
   return others == 0 ? paths.items.front() : fmt::format("{} and {} more", paths.items.front(), others);
 }
 
+struct FileLine {
+  std::string_view text;   // without the line end
+  std::string_view whole;  // with it
+  std::size_t file;        // its number
+};
+
+std::vector<std::string_view> line_texts(const std::vector<FileLine>& lines) {
+  std::vector<std::string_view> texts;
+  texts.reserve(lines.size());
+  for (const FileLine& line : lines) texts.push_back(line.text);
+  return texts;
+}
+
+// Consecutive lines of a file as one text.
+std::vector<std::string_view> document_texts(const std::vector<FileLine>& lines) {
+  std::vector<std::string_view> texts;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (i == 0 || lines[i].file != lines[i - 1].file) {
+      texts.push_back(lines[i].whole);
+    } else {
+      texts.back() = {texts.back().data(), texts.back().size() + lines[i].whole.size()};
+    }
+  }
+  return texts;
+}
+
 // Hidden files are left out.
 std::vector<std::string> files_of(const std::string& path) {
   if (files::kind_of(path) != files::Kind::folder) return {path};
@@ -60,27 +86,34 @@ TextCorpus read_text_files(const TextFileOptions& files, const CorpusOptions& op
   options::require_sound("text", TextFileOptions::schema(), &files);
   std::deque<files::TextView> texts;  // views refer to them, so they must not move
   const auto read = [&](const TextFileOptions::Paths& paths) {
-    std::vector<std::string_view> lines;
+    std::vector<FileLine> lines;
     for (const std::string& path : paths.items) {
       for (const std::string& file : files_of(path)) {
         files::require_there(files::kind_of(file) != files::Kind::absent, file, "there is no such file");
         texts.emplace_back(file, kMaxCorpusBytes);
-        std::ranges::copy(lines_of(texts.back().text(), file, files.max_line), std::back_inserter(lines));
+        const std::string_view text = texts.back().text();
+        const std::vector<std::string_view> found = lines_of(text, file, files.max_line);
+        for (std::size_t i = 0; i < found.size(); ++i) {
+          const char* const end = i + 1 < found.size() ? found[i + 1].data() : text.data() + text.size();
+          lines.push_back({found[i], {found[i].data(), end}, texts.size()});
+        }
       }
     }
     return lines;
   };
   require(!files.train.items.empty(), "data.train", "names no file");
   const std::string where = name_of_paths(files.train);
-  TextParts parts;
-  parts.train = read(files.train);
-  const std::size_t all = parts.train.size();
-  parts.test = files.test ? read(*files.test)
-                          : set_aside(parts.train, all, files.test_fraction, where, "test_fraction", "lines");
-  parts.validation = files.validation ? read(*files.validation)
-                                      : set_aside(parts.train, all, files.validation_fraction, where,
-                                                  "validation_fraction", "lines");
-  return make_corpus(parts, options, where);
+  std::vector<FileLine> train = read(files.train);
+  const std::size_t all = train.size();
+  const std::vector<FileLine> test =
+      files.test ? read(*files.test)
+                 : set_aside(train, all, files.test_fraction, where, "test_fraction", "lines");
+  const std::vector<FileLine> validation =
+      files.validation
+          ? read(*files.validation)
+          : set_aside(train, all, files.validation_fraction, where, "validation_fraction", "lines");
+  const auto texts_of = options.keeps_line_ends() ? document_texts : line_texts;
+  return make_corpus({texts_of(train), texts_of(validation), texts_of(test)}, options, where);
 }
 
 CorpusRegistry::Entry text_file_entry() {

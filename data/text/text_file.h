@@ -1,4 +1,5 @@
-// Plain text as a corpus; "<end>" follows each line.
+// Plain text as a corpus; "<end>" follows each line. For a codec that keeps line ends, a file's part of a
+// split is one document, whose bytes are unchanged.
 #pragma once
 
 #include <optional>

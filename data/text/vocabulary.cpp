@@ -32,6 +32,15 @@ const options::Schema& VocabularyOptions::schema() {
   return schema;
 }
 
+void add_word(std::string_view word, WordCounts& counts) {
+  const auto found = counts.find(word);
+  if (found != counts.end()) {
+    ++found->second;
+  } else {
+    counts.emplace(word, 1);
+  }
+}
+
 void count_words(std::span<const std::string> words, WordCounts& counts) {
   for (const std::string& word : words) ++counts[word];
 }

@@ -24,6 +24,8 @@ template <class Value>
 using TextMap = std::unordered_map<std::string, Value, TextHash, std::equal_to<>>;
 
 using WordCounts = TextMap<std::int64_t>;
+// Counts a word without a copy if it is known.
+void add_word(std::string_view word, WordCounts& counts);
 void count_words(std::span<const std::string> words, WordCounts& counts);
 
 struct VocabularyOptions {

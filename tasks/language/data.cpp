@@ -1,56 +1,107 @@
 #include "tasks/language/data.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace tandem::tasks {
 
-std::shared_ptr<LanguageData> LanguageData::named(const datasets::TextOptions& options) {
-  auto data = std::shared_ptr<LanguageData>(new LanguageData());
-  data->name_ = options.set.name();
-  data->set_tokenizer(options.common.tokenizer);
-  return data;
+namespace {
+
+constexpr const char* kCharacters = "characters";
+constexpr const char* kWhere = "the description of the data";
+
+// Sets the codec, or tokenizer and vocabulary, of a description.
+void like_saved(datasets::CorpusOptions& options, const Json& description) {
+  read_description([&] {
+    if (description.contains("codec")) {
+      options.known_codec = datasets::recall_codec(description.at("codec"), kWhere);
+      return;
+    }
+    options.codec.reset();
+    options.tokenizer = options::Choice<datasets::tokenizers>(description.at("tokenizer").get<std::string>());
+    options.known = std::make_shared<const datasets::Vocabulary>(
+        description.at("vocabulary").get<std::vector<std::string>>(), kWhere);
+  });
 }
 
+}  // namespace
+
 DataPtr LanguageData::open(const LanguageOptions& options, const Json* words_of) {
-  const datasets::TextOptions text = with_words<LanguageData>(options.data.text, words_of);
-  const auto data = named(text);
+  datasets::TextOptions text = options.data.text;
+  if (words_of) like_saved(text.common, *words_of);
+  auto data = std::shared_ptr<LanguageData>(new LanguageData());
+  data->name_ = text.set.name();
   data->corpus_ = datasets::open_corpus(text);
+  if (!data->corpus_.codec)
+    data->corpus_.codec = datasets::vocabulary_codec(datasets::tokenizers().make(text.common.tokenizer),
+                                                     std::move(data->corpus_.vocabulary));
   data->training_samples_ = data->corpus_.train.size();
   return data;
 }
 
 DataPtr LanguageData::describe(const LanguageOptions& options, const Json* words_of) {
   if (words_of) return recall(*words_of);
-  const Index size = options.data.text.common.vocabulary.size;
-  if (size == 0) return open(options);
-  const auto data = named(options.data.text);
-  data->corpus_.vocabulary = assumed_words(size);
-  return data;
+  const datasets::CorpusOptions& common = options.data.text.common;
+  auto data = std::shared_ptr<LanguageData>(new LanguageData());
+  data->name_ = options.data.text.set.name();
+  if (common.codec) {
+    data->corpus_.codec = datasets::described_codec(*common.codec);
+  } else if (common.vocabulary.size > 0) {
+    data->corpus_.codec = datasets::vocabulary_codec(datasets::tokenizers().make(common.tokenizer),
+                                                     assumed_words(common.vocabulary.size));
+  }
+  return data->corpus_.codec ? data : open(options);
 }
 
 DataPtr LanguageData::recall(const Json& description) {
   auto data = std::shared_ptr<LanguageData>(new LanguageData());
   read_description([&] {
     data->name_ = description.at("name").get<std::string>();
-    data->set_tokenizer(
-        options::Choice<datasets::tokenizers>(description.at("tokenizer").get<std::string>()));
     data->training_samples_ = description.at("training_words").get<Index>();
-    data->corpus_.vocabulary = datasets::Vocabulary(
-        description.at("vocabulary").get<std::vector<std::string>>(), "the description of the data");
+    const Json codec = description.contains("codec") ? description.at("codec")
+                                                     : Json{{"name", description.at("tokenizer")},
+                                                            {"vocabulary", description.at("vocabulary")}};
+    data->corpus_.codec = datasets::recall_codec(codec, kWhere);
   });
   return data;
 }
 
 Json LanguageData::description() const {
+  Json codec = corpus_.codec->description();
+  if (!of_vocabulary()) return {{"name", name_}, {"training_words", training_samples_}, {"codec", codec}};
   return {{"name", name_},
-          {"tokenizer", tokenizer_name_},
+          {"tokenizer", codec["name"]},
           {"training_words", training_samples_},
-          {"vocabulary", vocabulary().words()}};
+          {"vocabulary", std::move(codec["vocabulary"])}};
 }
 
 void LanguageData::require_like(const Json& saved, const std::string& weights) const {
   const DataPtr then = recall(saved);
-  require_same_words(static_cast<const LanguageData&>(*then).vocabulary(), vocabulary(), weights, name_);
+  const auto& other = static_cast<const LanguageData&>(*then);
+  require_same_words(other.vocabularies().front().words, vocabularies().front().words, weights, name_);
+  require(
+      other.codec().description() == codec().description(), "",
+      "{}: were trained with codec \"{}\", whose tokens are the same as in {} but not the rules of \"{}\" "
+      "that make them; pass the same files and options (data.codec)",
+      weights, other.codec().name(), name_, codec().name());
+}
+
+std::vector<NamedVocabulary> LanguageData::vocabularies() const {
+  NamedVocabulary all{units(), codec().name(), {}};
+  for (Index i = 0; i < codec().size(); ++i) all.words.push_back(codec().piece(static_cast<std::int32_t>(i)));
+  return {std::move(all)};
+}
+
+bool LanguageData::of_characters() const { return codec().name() == kCharacters; }
+
+bool LanguageData::of_vocabulary() const {
+  const std::vector<std::string> names = datasets::tokenizers().names();
+  return std::ranges::find(names, codec().name()) != names.end();
+}
+
+std::string LanguageData::units() const {
+  if (!of_vocabulary()) return "tokens";
+  return of_characters() ? kCharacters : "words";
 }
 
 }  // namespace tandem::tasks

@@ -30,16 +30,11 @@ Record LanguageEvaluation::forward(const datasets::Batch& batch) {
   Sums sums{
       .nll = nll.item(), .targets = batch.samples, .right = static_cast<std::int64_t>(sum(hits).item())};
   if (!bytes_of_.empty())
-    for (const std::int64_t id : target.to_vector<std::int64_t>()) sums.bytes += bytes_of(id);
+    for (const std::int64_t id : target.to_vector<std::int64_t>())
+      if (id != models::CausalModel::kNoTarget) sums.bytes += bytes_of_[static_cast<std::size_t>(id)];
   RecordWriter writer;
   writer.put(sums);
   return std::move(writer).record();
-}
-
-Index LanguageEvaluation::bytes_of(std::int64_t id) const {
-  if (id == models::CausalModel::kNoTarget) return 0;
-  if (id == datasets::Vocabulary::kEnd || id == datasets::Vocabulary::kUnknown) return 1;
-  return bytes_of_[static_cast<std::size_t>(id)];
 }
 
 void LanguageEvaluation::accumulate(std::span<const std::byte> record) {
@@ -56,10 +51,9 @@ Metrics LanguageEvaluation::metrics() const {
   Metrics metrics{{"perplexity", perplexity_.value()},
                   {"loss", perplexity_.mean()},
                   {"accuracy", static_cast<double>(right_) / targets}};
-  if (!bytes_of_.empty()) {
+  if (characters_)
     metrics.emplace_back(kBitsPerCharacter, perplexity_.bits_per_character(perplexity_.targets()));
-    metrics.emplace_back(kBitsPerByte, perplexity_.bits_per_character(bytes_));
-  }
+  if (!bytes_of_.empty()) metrics.emplace_back(kBitsPerByte, perplexity_.bits_per_character(bytes_));
   return metrics;
 }
 

@@ -1,5 +1,5 @@
-// Metrics of a language model: perplexity, mean loss in nats, accuracy of the top word; for character models
-// also bits per character and per byte of UTF-8.
+// Metrics of a language model: perplexity, mean loss in nats, accuracy of the top word; bits per character of
+// character models, and bits per byte of UTF-8 where ids have bytes.
 #pragma once
 
 #include <vector>
@@ -21,13 +21,13 @@ struct Chunk {
 Chunk chunk_of(const datasets::Batch& batch, const models::CausalModel& model);
 
 // Batches are consecutive chunks of streams, between which the model's state is carried, or windows. Every
-// target counts once, including line ends and unknown words. In character models the line end is one
-// character and one byte, as is an unknown character.
+// target counts once, including line ends and unknown words.
 class LanguageEvaluation final : public Evaluation {
  public:
-  // `bytes`: of each character of the vocabulary; empty for other tokenizers.
-  explicit LanguageEvaluation(models::CausalModel& model, std::vector<Index> bytes = {})
-      : model_(model), bytes_of_(std::move(bytes)) {}
+  // `bytes`: of each id, or empty.
+  explicit LanguageEvaluation(models::CausalModel& model, std::vector<Index> bytes = {},
+                              bool characters = false)
+      : model_(model), bytes_of_(std::move(bytes)), characters_(characters) {}
 
   // Σ -ln p of the targets, their number, the number ranked first, and their bytes.
   Record forward(const datasets::Batch& batch) override;
@@ -42,12 +42,12 @@ class LanguageEvaluation final : public Evaluation {
     double nll = 0.0;
     std::int64_t targets = 0, right = 0, bytes = 0;
   };
-  Index bytes_of(std::int64_t id) const;
   // CausalModel::Advanced::hidden; advances the carried state.
   Tensor hidden(const datasets::Batch& batch);
 
   models::CausalModel& model_;
   const std::vector<Index> bytes_of_;
+  const bool characters_;
   models::State state_;
   metrics::Perplexity perplexity_;
   std::int64_t right_ = 0, bytes_ = 0;

@@ -8,6 +8,7 @@
 #include "autograd/modes.h"
 #include "autograd/ops/elementwise.h"
 #include "core/error.h"
+#include "data/text/streamed_text.h"
 #include "files/json_text.h"
 #include "files/output.h"
 #include "tasks/input_texts.h"
@@ -50,41 +51,28 @@ class Reader {
   Index first_ = 0;  // of the words in the state
 };
 
-// Words, and the line ends between them.
-std::vector<std::string> words_of(std::string_view prompt, const LanguageData& data) {
-  std::vector<std::string> words;
+struct EncodedPrompt {
+  datasets::EncodedText encoded;
+  std::string text;  // as the codec writes it
+};
+
+// A line end is the end of a line, unless the codec has ids for it.
+EncodedPrompt encode_prompt(std::string_view prompt, const datasets::TextCodec& codec) {
+  if (codec.keeps_line_ends()) return {codec.encode(prompt), std::string(prompt)};
+  EncodedPrompt all;
   for (;;) {
     const std::size_t end = prompt.find('\n');
-    std::ranges::move(data.tokenizer().encode(prompt.substr(0, end)), std::back_inserter(words));
-    if (end == std::string_view::npos) return words;
-    words.emplace_back(datasets::Vocabulary::kEndWord);
+    const std::string_view line = prompt.substr(0, end);
+    const datasets::EncodedText encoded = codec.encode(line);
+    std::ranges::copy(encoded.ids, std::back_inserter(all.encoded.ids));
+    all.encoded.unknown += encoded.unknown;
+    all.text += codec.written(line);
+    if (end == std::string_view::npos) return all;
+    all.encoded.ids.push_back(codec.end());
+    all.text += '\n';
     prompt.remove_prefix(end + 1);
   }
 }
-
-// Text of words, which grows.
-class GrowingText {
- public:
-  explicit GrowingText(const datasets::Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
-
-  void add(const std::string& word) {
-    text_.resize(line_begin_);
-    const bool ends = word == datasets::Vocabulary::kEndWord;
-    if (!ends) line_.push_back(word);
-    text_ += tokenizer_.decode(line_);
-    if (!ends) return;
-    text_ += '\n';
-    line_begin_ = text_.size();
-    line_.clear();
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  const datasets::Tokenizer& tokenizer_;
-  std::string text_;
-  std::size_t line_begin_ = 0;
-  std::vector<std::string> line_;  // words of the last line
-};
 
 std::string prompt_of(const PredictRequest& request) {
   if (request.prompt != "-") return request.prompt.value_or("");
@@ -123,53 +111,53 @@ void write_text(models::CausalModel& model, const LanguageData& data, const Pred
   const auto seed = static_cast<std::uint64_t>(request.seed.value_or(0));
   const Index count = request.count.value_or(kWords);
   const std::string stop = stop_of(request), prompt = prompt_of(request);
-  const std::vector<std::string> words = words_of(prompt, data);
-  const std::size_t given = words.size();
-  const char* const units = data.tokenizer().of_characters() ? "characters" : "words";
-  const datasets::EncodedText known = data.vocabulary().encode(words);
+  const datasets::TextCodec& codec = data.codec();
+  const auto [known, given] = encode_prompt(prompt, codec);
   if (model.is_bounded())
-    require(static_cast<Index>(given) <= *model.context(), "predict",
+    require(std::ssize(known.ids) <= *model.context(), "predict",
             "the prompt has {} {}, but the model reads {} at most; shorten it, or train with a larger "
             "model.context",
-            given, units, *model.context());
+            known.ids.size(), data.units(), *model.context());
   if (known.unknown > 0 && !request.json)
     output::remark("predict: {} of the prompt's {} {} are not known to the model, and read as {}\n",
-                   known.unknown, given, units, datasets::Vocabulary::kUnknownWord);
+                   known.unknown, known.ids.size(), data.units(), codec.piece(codec.unknown()));
 
-  GrowingText growing(data.tokenizer());
-  for (const std::string& word : words) growing.add(word);
+  std::string text = given;
+  datasets::StreamedText streamed(codec);
+  for (const std::int32_t id : known.ids) streamed.add(id);
   std::size_t done = 0;  // bytes that are printed, and not part of `stop`
   const auto print_up_to = [&](std::size_t last) {
     if (last <= done) return;
     if (!request.json) {
-      output::print("{}", growing.text().substr(done, last - done));
+      output::print("{}", text.substr(done, last - done));
       output::flush_result();
     }
     done = last;
   };
-  print_up_to(growing.text().size());
+  print_up_to(text.size());
 
   Reader reader(model, device);
   std::vector<std::int32_t> ids = known.ids;
-  std::vector<float> scores = reader.after(ids.empty() ? std::vector{datasets::Vocabulary::kEnd} : ids);
+  std::vector<float> scores = reader.after(ids.empty() ? std::vector{codec.begin()} : ids);
   std::size_t end = std::string::npos;
-  for (Index position = 0; position < count; ++position) {
+  for (Index position = 0; position < count && end == std::string::npos; ++position) {
     const SamplingDraw draw{.seed = seed, .position = static_cast<std::uint32_t>(position)};
     ids.push_back(sample_token(scores, sampling, draw, ids));
-    growing.add(data.vocabulary().word(ids.back()));
-    if (!stop.empty()) end = growing.text().find(stop, done);
+    text += streamed.add(ids.back());
+    if (!stop.empty()) end = text.find(stop, done);
     if (end != std::string::npos) break;
-    print_up_to(certain(growing.text(), stop));
+    print_up_to(certain(text, stop));
     if (position + 1 < count) scores = reader.after(std::span(ids).last(1));
   }
-  end = std::min(end, growing.text().size());
+  if (end == std::string::npos) text += streamed.finish();
+  end = std::min(end, text.size());
   if (!request.json) {
     print_up_to(end);
     output::print("\n");
     return;
   }
   output::print("{}\n", files::json_text(Json{{"prompt", prompt},
-                                              {"text", growing.text().substr(0, end)},
+                                              {"text", text.substr(0, end)},
                                               {"unknown", known.unknown},
                                               {"seed", seed},
                                               {"temperature", sampling.temperature}}));

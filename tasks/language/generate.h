@@ -8,9 +8,9 @@
 namespace tandem::tasks {
 
 // Continues the request's prompt ("-": standard input), or starts a line, and prints prompt and text as it is
-// generated: `count` words or characters including line ends, or fewer up to `stop`, which is omitted. With
-// `json`: an object with "prompt", "text", "unknown" (words of the prompt outside the vocabulary) and the
-// options in use.
+// generated: `count` words, characters or tokens including line ends, or fewer up to `stop`, which is
+// omitted. With `json`: an object with "prompt", "text", "unknown" (words of the prompt outside the
+// vocabulary) and the options in use.
 //
 // A word depends on seed, position and the words before it. If the model's texts are bounded by its context,
 // a text that reaches the end of it goes on from its last half. Throws UserError for options out of range and

@@ -21,22 +21,33 @@ namespace tandem::tasks {
 
 Language::Language(const LanguageOptions& options, const Context& context,
                    std::shared_ptr<const LanguageData> data)
-    : TextTask(options, context, data, {.dtype = DType::i64, .words = data->vocabulary().size()}) {
+    : TextTask(options, context, data, {.dtype = DType::i64, .words = data->codec().size()}) {
   if (options_.loss.label_smoothing > 0.0 && !model_->sees_all_words())
     throw options::OptionError("loss.label_smoothing",
                                "needs the scores of all words, as in the full softmax");
-  const bool of_characters_only =
-      options_.checkpoint.best == kBitsPerCharacter || options_.checkpoint.best == kBitsPerByte;
-  if (of_characters_only && !data_->tokenizer().of_characters())
-    throw options::OptionError("checkpoint.best",
-                               fmt::format("is a metric of character models, but the tokenizer is \"{}\"",
-                                           data_->tokenizer().name()));
+  const std::string& best = options_.checkpoint.best;
+  if ((best == kBitsPerCharacter && !data_->of_characters()) || (best == kBitsPerByte && !data_->has_bytes()))
+    throw options::OptionError(
+        "checkpoint.best", fmt::format("is a metric of {}, but the tokenizer is \"{}\"",
+                                       best == kBitsPerByte ? "characters and byte_bpe" : "character models",
+                                       data_->codec().name()));
   if (options_.data.random_steps && !model_->carries_state())
     throw options::OptionError("data.random_steps", "needs a model that carries a state between batches");
   if (const auto longest = model_->context(); longest && model_->is_bounded() && steps() > *longest)
     throw options::OptionError(
         "data.steps",
         fmt::format("is {}, more than the context of the model, {} (model.context)", steps(), *longest));
+}
+
+std::vector<Index> Language::bytes_of_ids() const {
+  const datasets::TextCodec& codec = data_->codec();
+  if (!data_->has_bytes()) return {};
+  std::vector<Index> bytes;
+  for (std::int32_t id = 0; id < codec.size(); ++id) {
+    const bool mark = id == codec.end() || id == codec.unknown();
+    bytes.push_back(!mark ? static_cast<Index>(codec.piece(id).size()) : codec.keeps_line_ends() ? 0 : 1);
+  }
+  return bytes;
 }
 
 Index Language::steps() const {
@@ -47,7 +58,7 @@ Index Language::steps() const {
 std::optional<datasets::CandidateOptions> Language::candidates() const {
   const auto sampled = model_->candidates();
   if (!sampled) return std::nullopt;
-  return datasets::CandidateOptions{.classes = data_->vocabulary().size(),
+  return datasets::CandidateOptions{.classes = data_->codec().size(),
                                     .samples = sampled->samples,
                                     .unique = sampled->unique,
                                     .seed = context_.seed};
@@ -127,7 +138,7 @@ datasets::Batch Language::synthetic_batch(Index streams, std::uint64_t seed, Dev
   }
   RandomStream random({.seed = seed, .purpose = RandomPurpose::synthetic_data});
   // Vocabularies are sorted by descending frequency.
-  const datasets::LogUniform distribution(data_->vocabulary().size());
+  const datasets::LogUniform distribution(data_->codec().size());
   const auto words = [&] {
     std::vector<std::int64_t> ids(static_cast<std::size_t>(shape.numel()));
     for (auto& id : ids) id = distribution.draw(random);
@@ -142,11 +153,7 @@ datasets::Batch Language::synthetic_batch(Index streams, std::uint64_t seed, Dev
 }
 
 std::unique_ptr<Evaluation> Language::evaluation(bool) {
-  std::vector<Index> bytes;
-  if (data_->tokenizer().of_characters())
-    for (const std::string& word : data_->vocabulary().words())
-      bytes.push_back(static_cast<Index>(word.size()));
-  return std::make_unique<LanguageEvaluation>(*model_, std::move(bytes));
+  return std::make_unique<LanguageEvaluation>(*model_, bytes_of_ids(), data_->of_characters());
 }
 
 std::string Language::text_of(const datasets::Batch& batch) const {
@@ -154,17 +161,15 @@ std::string Language::text_of(const datasets::Batch& batch) const {
                      model_->carries_state() ? "streams" : "windows");
 }
 
-std::string Language::samples_are() const {
-  return data_->tokenizer().of_characters() ? "characters" : "words";
-}
+std::string Language::samples_are() const { return data_->units(); }
 
 std::string Language::text_of_data() const {
   const datasets::TextCorpus& corpus = data_->corpus();
   const auto size = [](const datasets::PackedText& text) { return static_cast<double>(text.ids.size()); };
-  std::string text = fmt::format(
-      "{}: {} {} to train on, {} for validation, {} to test on; a vocabulary of {}", data_->name(),
-      count_text(size(corpus.train)), samples_are(), count_text(size(corpus.validation)),
-      count_text(size(corpus.test)), data_->vocabulary().size());
+  std::string text =
+      fmt::format("{}: {} {} to train on, {} for validation, {} to test on; a vocabulary of {}",
+                  data_->name(), count_text(size(corpus.train)), samples_are(),
+                  count_text(size(corpus.validation)), count_text(size(corpus.test)), data_->codec().size());
   if (size(corpus.train) > 0)
     text +=
         fmt::format(", {:.1f} % of the {} are not in it",
@@ -180,6 +185,7 @@ std::string Language::text_of_data() const {
 
 std::map<std::string, std::string> Language::export_metadata() const {
   const Json description = data_->description();
+  if (description.contains("codec")) return {{"tandem.codec", files::json_text(description.at("codec"))}};
   return {{"tandem.words", files::json_text(description.at("vocabulary"))},
           {"tandem.tokenizer", files::json_text(description.at("tokenizer"))}};
 }

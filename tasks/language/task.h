@@ -35,13 +35,16 @@ class Language final : public TextTask<LanguageOptions, LanguageData, models::Ca
   std::string text_of_data() const override;
   std::string samples_are() const override;
   std::vector<Signature> signatures() override { return {signature(steps())}; }
-  // "tandem.words" and "tandem.tokenizer".
+  // "tandem.words" and "tandem.tokenizer", or "tandem.codec".
   std::map<std::string, std::string> export_metadata() const override;
   std::vector<std::string> predict_options() const override;
   void predict(const PredictRequest& request, Device device) override;
 
  private:
   datasets::SourcePtr source_of(const std::string& split, Device device) const override;
+  // Bytes of UTF-8 of each id of characters, or of a codec that keeps every byte; else empty. An end of a
+  // line and an unknown character count as one byte, a mark between texts as none.
+  std::vector<Index> bytes_of_ids() const;
   // Words of a stream or window in a batch. Default: 35, or as many as a text may have.
   Index steps() const;
   // The split's ids. Throws UserError if there are fewer than streams.

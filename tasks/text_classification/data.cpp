@@ -67,7 +67,7 @@ void LabelledTextData::require_like(const Json& saved, const std::string& weight
   const DataPtr then = recall(saved);
   const auto& other = static_cast<const LabelledTextData&>(*then);
   require_same({other.classes(), classes()}, weights, name_);
-  require_same_words(other.vocabulary(), vocabulary(), weights, name_);
+  require_same_words(other.vocabulary().words(), vocabulary().words(), weights, name_);
 }
 
 std::optional<ReorderedData> LabelledTextData::in_order_of(const Json& saved) const {
