@@ -121,10 +121,10 @@ TEST_CASE("training joins the most frequent characters of words", "[wordpiece]")
   // Special ones, the alphabet by bytes, then merges; ties go to the lower pair of ids.
   Words pieces;
   for (std::int32_t id = 0; id < codec->size(); ++id) pieces.push_back(codec->piece(id));
-  CHECK(pieces == Words{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]",  "##d",    "##e",    "##i",
-                        "##o",   "##r",   "##s",   "##t",   "##w",     "l",      "n",      "w",
-                        "##es",  "##est", "##ow",  "low",   "##ewest", "newest", "##dest", "##idest"});
-  CHECK(pieces_of(*codec, codec->encode("Lowest new").ids) == Words{"low", "##est", "n", "##e", "##w"});
+  CHECK(pieces == Words{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "##d", "##e",    "##i",
+                        "##o",   "##r",   "##s",   "##t",   "##w",    "l",   "n",      "w",
+                        "##es",  "##est", "##ow",  "low",   "##ew",   "new", "newest", "##dest"});
+  CHECK(pieces_of(*codec, codec->encode("Lowest new").ids) == Words{"low", "##est", "new"});
   CHECK(recall_codec(Json::parse(codec->description().dump()), "the weights")->description() ==
         codec->description());
   CHECK(codec->begin() == datasets::kWordBegin);
