@@ -171,6 +171,35 @@ void pairs_and_pieces(const fs::path& folder) {
   }
 }
 
+// The first byte is the kind (tests/fuzz/tokenizer.cpp).
+void tokenizers(const fs::path& folder) {
+  using Json = nlohmann::ordered_json;
+  const std::string_view text = "stalt prei stalt preis flink";
+  const fs::path to = folder / "tokenizer";
+  const Json bytes =
+      datasets::codecs().make("byte_bpe", {{"size", 264}}, {std::span(&text, 1), "seeds"})->description();
+  const Json words =
+      datasets::codecs().make("wordpiece", {{"size", 24}}, {std::span(&text, 1), "seeds"})->description();
+  Json vocab;
+  std::string merges, pieces;
+  for (const Json& token : bytes.at("tokens")) vocab[token.get<std::string>()] = vocab.size();
+  for (const Json& merge : bytes.at("merges")) merges += merge.get<std::string>() + "\n";
+  for (const Json& piece : words.at("pieces")) pieces += piece.get<std::string>() + "\n";
+  const Json end{{"id", vocab.size() - 1}, {"content", "<|endoftext|>"}, {"special", true}};
+  const Json file{{"added_tokens", {end}},
+                  {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", true}}},
+                  {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", bytes.at("merges")}}}};
+  std::string ranks;
+  for (int byte = 0; byte < 256; ++byte)
+    ranks += fmt::format("{} {}\n", files::base64(std::string(1, static_cast<char>(byte))), byte);
+  write_file(to / "json", behind(0, bytes_of(file.dump())));
+  write_file(to / "tiktoken", behind(0, bytes_of(ranks + files::base64("st") + " 256\n")));
+  write_file(to / "vocab", behind(1, bytes_of(vocab.dump() + std::string(1, '\0') + merges)));
+  write_file(to / "pieces", behind(2, bytes_of(pieces)));
+  write_file(to / "bytes", behind(3, bytes_of(bytes.dump())));
+  write_file(to / "words", behind(3, bytes_of(words.dump())));
+}
+
 void plans(const fs::path& folder) {
   using namespace amp::plan;
   Graph graph;
@@ -220,6 +249,7 @@ int main(int count, char** arguments) {
   configurations(folder);
   texts(folder);
   pairs_and_pieces(folder);
+  tokenizers(folder);
   plans(folder);
   return 0;
 }
