@@ -209,6 +209,28 @@ TEST_CASE("a GPT trains on windows, goes on to the bit and writes text", "[progr
   CHECK_THAT(language.refused({"predict", "run", "--prompt", prompt}),
              Contains("the prompt has 17 words, but the model reads 16 at most"));
   CHECK_THAT(language.refused({"predict", "run", "--top-p", "1.5"}), Contains("--top-p"));
+
+TEST_CASE("a language model of subwords carries its codec", "[program][language]") {
+  const Language language(Json{{"epochs", 12}, {"model", {{"dropout", 0.0}}}, {"optimizer", {{"lr", 0.02}}}});
+  language.write("vocab.txt",
+                 "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\ncats\ndog\n##s\nguard\nfish\navoid\nwatch\n");
+  language.must_train("bytes", {R"(data.codec={"name": "byte_bpe", "size": 290})"});
+  language.must_train("words", {R"(data.codec={"name": "wordpiece", "vocab": "vocab.txt"})"});
+  fs::remove(language / "vocab.txt");
+  for (const char* run : {"bytes", "words"}) {
+    CAPTURE(run);
+    language.must({"eval", run});
+    CHECK_THAT(language.must({"predict", run, "--prompt", "dogs", "--count", "2", "--temperature", "0"}).out,
+               Catch::StartsWith("dogs guard"));
+  }
+  const Json json = Json::parse(
+      language.must({"predict", "bytes", "--prompt", "fish \n\n日", "--count", "3", "--json"}).out);
+  CHECK(json["unknown"] == 0);
+  CHECK_THAT(json["text"].get<std::string>(), Catch::StartsWith("fish \n\n日"));
+  CHECK_THAT(language.refused_to_train({R"(data.codec={"name": "wordpiece", "vocab": "vocab.txt"})"}),
+             Contains("vocab.txt"));
+  CHECK_THAT(language.refused_to_train({R"(data.codec={"name": "byte_bpe"})"}),
+             Contains("size or tokenizer, or vocab and merges must be given"));
 }
 
 TEST_CASE("a language model is fine-tuned on a text of other words", "[program][language]") {

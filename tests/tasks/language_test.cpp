@@ -198,6 +198,29 @@ TEST_CASE("a language model's words are saved with its weights", "[tasks][langua
              Contains("the description is damaged"));
 }
 
+TEST_CASE("a language model's codec is saved with its weights", "[tasks][language]") {
+  for (const std::string codec :
+       {R"({"name": "byte_bpe", "size": 270})", R"({"name": "wordpiece", "size": 30})"}) {
+    CAPTURE(codec);
+    Trial trial({"data.codec=" + codec});
+    const tasks::LanguageData& data = trial.data();
+    CHECK(data.units() == "tokens");
+    CHECK(data.vocabularies().front().words.size() == static_cast<std::size_t>(data.codec().size()));
+    CHECK(trial.task().export_metadata().contains("tandem.codec"));
+    const tasks::Json description = data.description();
+    const auto recalled = std::static_pointer_cast<const tasks::LanguageData>(
+        tasks::LanguageData::recall(tasks::Json::parse(description.dump())));
+    CHECK(recalled->description() == description);
+    CHECK(recalled->codec().encode("w7 w3").ids == data.codec().encode("w7 w3").ids);
+    data.require_like(description, "w.safetensors");
+    tasks::Json other = description;
+    other["codec"][codec.find("byte") == std::string::npos ? "lower_case" : "special_tokens_in_text"] =
+        codec.find("byte") != std::string::npos;
+    CHECK_THAT(user_error_of([&] { data.require_like(other, "w.safetensors"); }),
+               Contains("w.safetensors: were trained with codec") && Contains("data.codec"));
+  }
+}
+
 TEST_CASE("overfitting a language model takes the first words of the text", "[tasks][language]") {
   Trial trial({"data.overfit_batches=2"});
   const auto source = trial.task().training_source({});
