@@ -10,12 +10,6 @@ namespace tandem::datasets {
 
 namespace {
 
-// The left id in the upper half, so that keys are in the order of pairs.
-using PairKey = std::uint64_t;
-PairKey key_of(std::int32_t left, std::int32_t right) {
-  return PairKey{static_cast<std::uint32_t>(left)} << 32 | static_cast<std::uint32_t>(right);
-}
-
 struct CountedPair {
   std::int64_t count = 0;
   std::vector<std::uint32_t> words;  // that have it, or had it; may repeat
@@ -24,7 +18,7 @@ struct CountedPair {
 // An entry of the heap. Its count is outdated if the pair's is another.
 struct RankedPair {
   std::int64_t count;
-  PairKey key;
+  std::uint64_t key;
   bool operator<(const RankedPair& other) const {
     return count != other.count ? count < other.count : key > other.key;
   }
@@ -33,7 +27,7 @@ struct RankedPair {
 // Calls `use(key)` for each pair of neighbours.
 template <class Use>
 void each_pair(const std::vector<std::int32_t>& symbols, const Use& use) {
-  for (std::size_t i = 1; i < symbols.size(); ++i) use(key_of(symbols[i - 1], symbols[i]));
+  for (std::size_t i = 1; i < symbols.size(); ++i) use(pair_key(symbols[i - 1], symbols[i]));
 }
 
 // Merges from the left. False if the word has no such pair.
@@ -59,9 +53,9 @@ TrainedBpe train_bpe(std::vector<std::string> alphabet, std::vector<CountedWord>
   TextMap<std::int32_t> ids;
   for (std::size_t i = 0; i < pieces.size(); ++i) ids.emplace(pieces[i], static_cast<std::int32_t>(i));
 
-  std::unordered_map<PairKey, CountedPair> pairs;
+  std::unordered_map<std::uint64_t, CountedPair> pairs;
   for (std::size_t word = 0; word < words.size(); ++word)
-    each_pair(words[word].symbols, [&](PairKey key) {
+    each_pair(words[word].symbols, [&](std::uint64_t key) {
       CountedPair& pair = pairs[key];
       pair.count += words[word].count;
       const auto number = static_cast<std::uint32_t>(word);
@@ -70,7 +64,7 @@ TrainedBpe train_bpe(std::vector<std::string> alphabet, std::vector<CountedWord>
   std::priority_queue<RankedPair> heap;
   for (const auto& [key, pair] : pairs) heap.push({pair.count, key});
 
-  std::unordered_map<PairKey, std::int64_t> changes;
+  std::unordered_map<std::uint64_t, std::int64_t> changes;
   while (static_cast<Index>(pieces.size()) < options.size && !heap.empty()) {
     const RankedPair top = heap.top();
     heap.pop();
@@ -97,8 +91,8 @@ TrainedBpe train_bpe(std::vector<std::string> alphabet, std::vector<CountedWord>
       CountedWord& word = words[number];
       const std::vector<std::int32_t> before = word.symbols;
       if (!merge_in(word.symbols, left, right, merged)) continue;
-      each_pair(before, [&](PairKey key) { changes[key] -= word.count; });
-      each_pair(word.symbols, [&](PairKey key) {
+      each_pair(before, [&](std::uint64_t key) { changes[key] -= word.count; });
+      each_pair(word.symbols, [&](std::uint64_t key) {
         changes[key] += word.count;
         if (static_cast<std::int32_t>(key >> 32) != merged &&
             static_cast<std::int32_t>(key & 0xFFFFFFFFU) != merged)

@@ -21,7 +21,7 @@ namespace tandem::datasets {
 namespace {
 
 constexpr const char* kByteBpe = "byte_bpe";
-constexpr Index kBytes = 256;
+constexpr Index kByteCount = 256;
 
 // Ids of pieces that were encoded before.
 class PieceCache {
@@ -203,7 +203,7 @@ TextCodecPtr train_byte_bpe(const ByteBpeOptions& options, const CodecTexts& fro
   require(!counts.empty(), from.where, "the {} training texts have no piece (codec {})", from.texts.size(),
           kByteBpe);
   std::vector<std::string> alphabet;
-  std::array<std::int32_t, kBytes> id_of_byte{};
+  std::array<std::int32_t, kByteCount> id_of_byte{};
   for (const unsigned char byte : bytes_by_name()) {
     id_of_byte[byte] = static_cast<std::int32_t>(alphabet.size());
     alphabet.emplace_back(1, static_cast<char>(byte));
@@ -228,7 +228,7 @@ const options::Schema& ByteBpeOptions::schema() {
       options::Describe<ByteBpeOptions>()
           .key("size", &ByteBpeOptions::size,
                "trains a tokenizer of this largest size, including 256 bytes and the end; null: reads files",
-               {.min = kBytes + 1, .max = 1 << 20})
+               {.min = kByteCount + 1, .max = 1 << 20})
           .key("min_count", &ByteBpeOptions::min_count,
                "training: pairs with fewer occurrences are not merged", {.min = 1})
           .key("vocab", &ByteBpeOptions::vocab, "file vocab.json of a trained tokenizer, with `merges`")

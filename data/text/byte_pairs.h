@@ -26,6 +26,11 @@ struct BytePairs {
   bool prefix_space = false;
 };
 
+// Key of a pair of ids for maps; in the order of left, then right.
+inline std::uint64_t pair_key(std::int32_t left, std::int32_t right) {
+  return std::uint64_t{static_cast<std::uint32_t>(left)} << 32 | static_cast<std::uint32_t>(right);
+}
+
 // All throw UserError with the file, the place in it, and the rule.
 
 // "vocab.json" (token → id) and "merges.txt" (a pair of tokens per line), of byte names (byte_names.h). A

@@ -11,10 +11,6 @@ namespace tandem::datasets {
 
 namespace {
 
-std::uint64_t pair_key(std::int32_t left, std::int32_t right) {
-  return std::uint64_t{static_cast<std::uint32_t>(left)} << 32 | static_cast<std::uint32_t>(right);
-}
-
 // A merge that was possible when it was found; neighbours may have merged since.
 struct Candidate {
   std::int32_t rank, position, left, right;

@@ -91,12 +91,12 @@ class WordPieceCodec final : public TextCodec {
 
   void append(std::string_view word, EncodedText& to) const {
     const std::size_t before = to.ids.size();
-    const auto unknown = [&] {
+    const auto give_up = [&] {
       to.ids.resize(before);
-      to.ids.push_back(this->unknown());
+      to.ids.push_back(unknown());
       ++to.unknown;
     };
-    if (characters_in(word) > kLongestWord) return unknown();
+    if (characters_in(word) > kLongestWord) return give_up();
     std::string candidate;
     for (std::size_t at = 0; at < word.size();) {
       candidate.assign(at == 0 ? std::string_view() : kWithin);
@@ -107,7 +107,7 @@ class WordPieceCodec final : public TextCodec {
         candidate.pop_back();  // bytes within a character are no end of a piece
         found = candidate.size() > prefix ? ids_.find(std::string_view(candidate)) : ids_.end();
       }
-      if (found == ids_.end()) return unknown();
+      if (found == ids_.end()) return give_up();
       to.ids.push_back(found->second);
       at += candidate.size() - prefix;
     }
