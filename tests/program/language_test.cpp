@@ -209,6 +209,7 @@ TEST_CASE("a GPT trains on windows, goes on to the bit and writes text", "[progr
   CHECK_THAT(language.refused({"predict", "run", "--prompt", prompt}),
              Contains("the prompt has 17 words, but the model reads 16 at most"));
   CHECK_THAT(language.refused({"predict", "run", "--top-p", "1.5"}), Contains("--top-p"));
+}
 
 TEST_CASE("a language model of subwords carries its codec", "[program][language]") {
   const Language language(Json{{"epochs", 12}, {"model", {{"dropout", 0.0}}}, {"optimizer", {{"lr", 0.02}}}});
