@@ -12,8 +12,12 @@ namespace tandem::models {
 
 // Destination of a tensor in such a file.
 struct ForeignTensor {
-  std::string name;           // name in the module
+  std::string name;           // name in the module; empty: a buffer that no module needs
   std::vector<Index> rows{};  // row i here is row rows[i] in the file; empty: same order
+  bool transposed = false;    // the file has the matrix [in,out] for [out,in] here
+  // First row of the tensor's part of the parameter, e.g. of keys in a joined projection of queries, keys and
+  // values; empty: the tensor is the whole parameter. Parts must cover every row once.
+  std::optional<Index> first_row{};
 };
 
 // Maps a tensor of the file; empty: no destination.

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 
 #include "autograd/modes.h"
 #include "autograd/observers.h"
@@ -140,39 +141,88 @@ void load_into(Target& target, const Tensor& read) {
 // A tensor of the file with a destination.
 struct Source {
   const safetensors::Entry* entry = nullptr;
-  std::vector<Index> rows;  // see ForeignTensor
+  ForeignTensor here;
+
+  // In the module's layout.
+  std::vector<std::uint64_t> extents() const {
+    std::vector<std::uint64_t> extents = entry->extents;
+    if (here.transposed && extents.size() == 2) std::swap(extents[0], extents[1]);
+    return extents;
+  }
 
   // Rows in the module's order. f32 or 16-bit, on the host.
   Tensor read(const safetensors::File& file) const {
     Tensor read = file.read(*entry);
-    if (rows.empty()) return read;
+    if (here.transposed) read = permuted(read, {1, 0});
+    if (here.rows.empty()) return read;
     const Tensor ordered = Tensor::empty(read.shape(), read.options());
-    const std::size_t bytes = entry->bytes / rows.size();
-    for (std::size_t i = 0; i < rows.size(); ++i)
+    const std::size_t bytes = entry->bytes / here.rows.size();
+    for (std::size_t i = 0; i < here.rows.size(); ++i)
       std::memcpy(static_cast<std::byte*>(ordered.raw()) + i * bytes,
-                  static_cast<const std::byte*>(read.raw()) + static_cast<std::size_t>(rows[i]) * bytes,
+                  static_cast<const std::byte*>(read.raw()) + static_cast<std::size_t>(here.rows[i]) * bytes,
                   bytes);
     return ordered;
   }
 };
 
+// The tensors of the file for one target: one, or its parts in the order of their rows.
+using Sources = std::vector<Source>;
+
+bool is_divided(const Sources& sources) { return sources.front().here.first_row.has_value(); }
+
+// One tensor of all rows.
+Tensor read_all(const Sources& sources, const safetensors::File& file) {
+  if (!is_divided(sources)) return sources.front().read(file);
+  const NoGrad no_grad;
+  const PrecisionScope no_policy(nullptr);
+  TensorList parts;
+  for (const Source& source : sources) parts.push_back(source.read(file));
+  for (Tensor& part : parts) part = as_type(part, parts.front().dtype());
+  return concat(parts, 0);
+}
+
+// In the module's layout, of the parts joined.
+std::vector<std::uint64_t> extents_of(const Sources& sources) {
+  std::vector<std::uint64_t> extents = sources.front().extents();
+  if (!is_divided(sources) || extents.empty()) return extents;
+  extents[0] = 0;
+  for (const Source& part : sources) extents[0] += part.entry->extents.empty() ? 0 : part.extents()[0];
+  return extents;
+}
+
+// "attn.in_proj_weight (rows 64 to 127)": the first rows that no part of the file covers; empty: there are
+// none.
+std::optional<std::string> missing_rows(const Target& target, const Sources& parts) {
+  if (!is_divided(parts) || target.value.rank() == 0) return std::nullopt;
+  Index covered = 0;
+  for (const Source& part : parts) {
+    if (*part.here.first_row > covered)
+      return fmt::format("{} (rows {} to {})", target.name, covered, *part.here.first_row - 1);
+    covered = *part.here.first_row + static_cast<Index>(part.entry->extents.empty() ? 0 : part.extents()[0]);
+  }
+  if (covered >= target.value.size(0)) return std::nullopt;
+  return fmt::format("{} (rows {} to {})", target.name, covered, target.value.size(0) - 1);
+}
+
 using NamedShapes = std::map<std::string, std::vector<std::uint64_t>>;
 
 // By the module's names. Other tensors of the file are `unexpected`.
-std::map<std::string, Source> sources_in(const safetensors::File& file, const nn::Module& module,
-                                         const std::set<std::string_view>& wanted,
-                                         std::vector<std::string>& unexpected) {
+std::map<std::string, Sources> sources_in(const safetensors::File& file, const nn::Module& module,
+                                          const std::set<std::string_view>& wanted,
+                                          std::vector<std::string>& unexpected) {
   const auto* const reader = dynamic_cast<const ReadsForeignFiles*>(&module);
   const ForeignNames foreign = reader ? reader->foreign_names(file) : ForeignNames{};
-  std::map<std::string, Source> sources;
+  std::map<std::string, Sources> sources;
   for (const safetensors::Entry& entry : file.entries()) {
     std::optional<ForeignTensor> here = foreign ? foreign(entry) : ForeignTensor{entry.name};
     if (here && wanted.contains(here->name)) {
-      sources[here->name] = {&entry, std::move(here->rows)};
-    } else {
+      sources[here->name].push_back({&entry, *here});
+    } else if (!here || !here->name.empty()) {
       unexpected.push_back(entry.name);
     }
   }
+  for (auto& [name, parts] : sources)
+    std::ranges::sort(parts, {}, [](const Source& part) { return part.here.first_row; });
   return sources;
 }
 
@@ -196,7 +246,7 @@ std::string prefix_between(const NamedShapes& longer, const NamedShapes& shorter
 
 // For a file without any matching name.
 void take_prefixed(const safetensors::File& file, const std::vector<Target>& targets,
-                   std::map<std::string, Source>& sources, LoadReport& report) {
+                   std::map<std::string, Sources>& sources, LoadReport& report) {
   NamedShapes theirs, ours;
   for (const safetensors::Entry& entry : file.entries()) theirs[entry.name] = entry.extents;
   for (const Target& target : targets) {
@@ -214,50 +264,81 @@ void take_prefixed(const safetensors::File& file, const std::vector<Target>& tar
     const std::string name = report.module_prefix + without(entry.name, report.file_prefix);
     const bool prefixed = entry.name.starts_with(report.file_prefix);
     if (prefixed && wanted.contains(name)) {
-      sources[name] = {&entry, {}};
+      sources[name] = {{&entry, {name}}};
     } else {
       report.unexpected.push_back(entry.name);
     }
   }
 }
 
-bool any_fits(const std::vector<Target>& targets, const std::map<std::string, Source>& sources) {
+bool any_fits(const std::vector<Target>& targets, const std::map<std::string, Sources>& sources) {
   return std::ranges::any_of(targets, [&](const Target& target) {
     const auto found = sources.find(target.name);
-    return found != sources.end() && !target.counter && fits(target, found->second.entry->extents);
+    return found != sources.end() && !target.counter && fits(target, extents_of(found->second));
   });
 }
 
+void require_type(const Target& target, const Sources& sources, const safetensors::File& file) {
+  for (const Source& source : sources) {
+    const safetensors::Entry& entry = *source.entry;
+    const bool right_type =
+        target.counter ? entry.dtype == "I64" || entry.dtype == "I32" : floating_in_file(entry.dtype);
+    require(right_type, file.path(), "tensor \"{}\" has dtype {}, expected {}", entry.name, entry.dtype,
+            target.counter ? "an integer" : "a floating type");
+  }
+}
+
+// Whether two tensors of the file have the same values.
+bool equal_values(const Sources& a, const Sources& b, const safetensors::File& file) {
+  if (extents_of(a) != extents_of(b)) return false;
+  const Tensor x = as_type(read_all(a, file), DType::f32), y = as_type(read_all(b, file), DType::f32);
+  return std::memcmp(x.raw(), y.raw(), x.bytes()) == 0;
+}
+
+// Tensors of the file for a parameter that has its values from the tensors `used`.
+void report_if_different(const std::string& name, const Sources& used, const Sources& others,
+                         const safetensors::File& file, LoadReport& report) {
+  if (equal_values(used, others, file)) return;
+  report.unexpected.push_back(fmt::format("{} (its values differ from {}, the same parameter of the model)",
+                                          name, used.front().entry->name));
+}
+
 // Assignment of file entries to targets. A shared parameter has several names; the first one in the file is
-// used.
+// used, and the others must have its values.
 struct NameMatches {
-  std::vector<std::pair<std::size_t, Source>> loads;  // index of the target
+  std::vector<std::pair<std::size_t, Sources>> loads;  // index of the target
   LoadReport report;
 };
 
 NameMatches match_names(const nn::Module& module, const std::vector<Target>& targets,
                         const safetensors::File& file) {
   NameMatches matches;
+  LoadReport& report = matches.report;
   std::set<std::string_view> names;
   for (const Target& target : targets) names.insert(target.name);
-  std::set<const Leaf*> served;
-  std::map<std::string, Source> sources = sources_in(file, module, names, matches.report.unexpected);
-  if (!any_fits(targets, sources)) take_prefixed(file, targets, sources, matches.report);
+  std::map<const Leaf*, std::string> served;  // the name in use
+  std::map<std::string, Sources> sources = sources_in(file, module, names, report.unexpected);
+  if (!any_fits(targets, sources)) take_prefixed(file, targets, sources, report);
   for (std::size_t i = 0; i < targets.size(); ++i) {
     const Target& target = targets[i];
     const auto found = sources.find(target.name);
-    if (found == sources.end() || (target.parameter && served.contains(target.parameter))) continue;
-    const safetensors::Entry& entry = *found->second.entry;
-    const bool right_type =
-        target.counter ? entry.dtype == "I64" || entry.dtype == "I32" : floating_in_file(entry.dtype);
-    require(right_type, file.path(), "tensor \"{}\" has dtype {}, expected {}", entry.name, entry.dtype,
-            target.counter ? "an integer" : "a floating type");
-    if (target.parameter) served.insert(target.parameter);
-    if (fits(target, entry.extents)) {
+    if (found == sources.end()) continue;
+    require_type(target, found->second, file);
+    if (const auto other = served.find(target.parameter); target.parameter && other != served.end()) {
+      report_if_different(target.name, sources.at(other->second), found->second, file, report);
+      continue;
+    }
+    if (!is_divided(found->second))
+      for (const Source& twin : std::span(found->second).subspan(1))
+        report_if_different(twin.entry->name, {found->second.front()}, {twin}, file, report);
+    if (target.parameter) served.emplace(target.parameter, target.name);
+    if (const std::optional<std::string> rows = missing_rows(target, found->second)) {
+      report.missing.push_back(*rows);
+    } else if (const auto extents = extents_of(found->second); fits(target, extents)) {
       matches.loads.emplace_back(i, found->second);
-      matches.report.loaded.push_back(target.name);
+      report.loaded.push_back(target.name);
     } else {
-      matches.report.mismatched.push_back({target.name, to_string(target.shape()), text_of(entry.extents)});
+      report.mismatched.push_back({target.name, to_string(target.shape()), text_of(extents)});
     }
   }
   std::set<const Leaf*> reported;
@@ -265,7 +346,7 @@ NameMatches match_names(const nn::Module& module, const std::vector<Target>& tar
     if (sources.contains(target.name) || target.counter) continue;
     if (target.parameter && (served.contains(target.parameter) || !reported.insert(target.parameter).second))
       continue;
-    matches.report.missing.push_back(target.name);
+    report.missing.push_back(target.name);
   }
   return matches;
 }
@@ -363,7 +444,7 @@ LoadReport load_weights(nn::Module& module, const safetensors::File& file, const
   }
   // Reads everything before changing anything: a truncated file leaves the module unchanged.
   TensorList tensors;
-  for (const auto& [target, source] : matches.loads) tensors.push_back(source.read(file));
+  for (const auto& [target, sources] : matches.loads) tensors.push_back(read_all(sources, file));
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     load_into(targets[matches.loads[i].first], tensors[i]);
     tensors[i] = {};
