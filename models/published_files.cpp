@@ -107,7 +107,6 @@ ForeignNames bert_names(const safetensors::File& file) {
       return ForeignTensor{};
     for (const std::string_view body : {"embeddings.", "encoder.", "pooler."})
       if (name.starts_with(body)) name.insert(0, "bert.");
-    if (name == "cls.predictions.decoder.bias") name = "cls.predictions.bias";
     replace(name, "LayerNorm.gamma", "LayerNorm.weight");
     replace(name, "LayerNorm.beta", "LayerNorm.bias");
     replace(name, ".dense_act.", ".dense.");

@@ -181,15 +181,18 @@ options::Entries<ModelInfo>& registry() {
 }
 
 std::string_view name_of(ModelKind kind) {
-  static constexpr std::array names{"classifier",      "segmenter",       "detector", "language model",
-                                    "text classifier", "encoder–decoder", "GAN"};
+  static constexpr std::array names{"classifier",      "segmenter",
+                                    "detector",        "language model",
+                                    "text classifier", "masked language model",
+                                    "encoder–decoder", "GAN"};
   return names.at(static_cast<std::size_t>(kind));
 }
 
 std::string not_of_kind(ModelKind wanted) {
   std::vector<std::string> names;
   for (const ModelInfo& model : registry().entries())
-    if (model.kind == wanted) names.push_back(model.name);
+    if (model.kind == wanted || (model.kind > ModelKind::segmenter && serves_as(model.kind, wanted)))
+      names.push_back(model.name);
   return fmt::format("is no {}; use {}", name_of(wanted), fmt::join(names, ", "));
 }
 

@@ -15,6 +15,7 @@ namespace tandem::models {
 // ("language_model", "gpt", "text_classifier", "encoder_decoder").
 std::vector<ModelInfo> detector_models();
 std::vector<ModelInfo> sequence_models();
+ModelInfo bert_info();
 
 // Options inferred from the data unless given.
 template <class Of>

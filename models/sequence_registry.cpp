@@ -235,7 +235,7 @@ ModelInfo encoder_decoder_info() {
 }  // namespace
 
 std::vector<ModelInfo> sequence_models() {
-  return {language_model_info(), gpt_info(), text_classifier_info(), encoder_decoder_info()};
+  return {language_model_info(), gpt_info(), text_classifier_info(), encoder_decoder_info(), bert_info()};
 }
 
 }  // namespace tandem::models
