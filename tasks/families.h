@@ -20,6 +20,10 @@ TaskRegistry::Entry gan_family();
 // Language models: predict the next word of a text.
 TaskRegistry::Entry language_family();
 
+// Masked language models: predict masked words of a text, and whether its second half follows the first.
+// Metrics: loss, perplexity and accuracy of the masked words; next_accuracy.
+TaskRegistry::Entry masked_language_family();
+
 // Segmentation: one class for each pixel of an image. Metrics over all pixels of the set: miou (mean
 // intersection over union of the classes), dice (mean Dice coefficient), pixel_accuracy, loss.
 TaskRegistry::Entry segmentation_family();

@@ -26,6 +26,25 @@ void require_same_words(const std::vector<std::string>& a, const std::vector<std
                                   first == a.end() ? "" : *first, other == b.end() ? "" : *other));
 }
 
+datasets::TextCodecPtr saved_codec(const Json& description) {
+  datasets::TextCodecPtr codec;
+  read_description([&] { codec = datasets::recall_codec(description.at("codec"), "data"); });
+  return codec;
+}
+
+void require_same_codec(const datasets::TextCodec& theirs, const datasets::TextCodec& ours,
+                        const std::string& weights, const std::string& name) {
+  require(theirs.description() == ours.description(), "",
+          "{}: were trained with other pieces: {} of \"{}\", {} has {} different ones of \"{}\"", weights,
+          theirs.size(), theirs.name(), name, ours.size(), ours.name());
+}
+
+NamedVocabulary vocabulary_of(const datasets::TextCodec& codec) {
+  NamedVocabulary all{"pieces", codec.name(), {}};
+  for (Index i = 0; i < codec.size(); ++i) all.words.push_back(codec.piece(static_cast<std::int32_t>(i)));
+  return all;
+}
+
 void read_description(const std::function<void()>& read) try {
   read();
 } catch (const nlohmann::json::exception& error) {

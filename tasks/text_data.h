@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "data/text/codec.h"
 #include "data/text/tokenizer.h"
 #include "data/text/vocabulary.h"
 #include "tasks/task.h"
@@ -77,6 +78,14 @@ datasets::Vocabulary assumed_words(Index size);
 // Throws UserError naming `weights` if the words differ from those of the data `name`.
 void require_same_words(const std::vector<std::string>& theirs, const std::vector<std::string>& ours,
                         const std::string& weights, const std::string& name);
+
+// The codec "codec" of a saved description. Throws UserError for a damaged one.
+datasets::TextCodecPtr saved_codec(const Json& description);
+// Throws UserError naming `weights` if the codecs differ; `ours` is that of the data `name`.
+void require_same_codec(const datasets::TextCodec& theirs, const datasets::TextCodec& ours,
+                        const std::string& weights, const std::string& name);
+// All pieces of a codec.
+NamedVocabulary vocabulary_of(const datasets::TextCodec& codec);
 
 // Calls `read`, which reads a saved description. Throws UserError when it throws an error of JSON.
 void read_description(const std::function<void()>& read);
