@@ -181,12 +181,16 @@ Tensor read_all(const Sources& sources, const safetensors::File& file) {
   return concat(parts, 0);
 }
 
-// In the module's layout, of the parts joined.
+// In the module's layout, of the parts joined; those of a part that does not fit the first one.
 std::vector<std::uint64_t> extents_of(const Sources& sources) {
   std::vector<std::uint64_t> extents = sources.front().extents();
   if (!is_divided(sources) || extents.empty()) return extents;
-  extents[0] = 0;
-  for (const Source& part : sources) extents[0] += part.entry->extents.empty() ? 0 : part.extents()[0];
+  for (const Source& part : std::span(sources).subspan(1)) {
+    const std::vector<std::uint64_t> others = part.extents();
+    if (others.size() != extents.size() || !std::equal(others.begin() + 1, others.end(), extents.begin() + 1))
+      return others;
+    extents[0] += others[0];
+  }
   return extents;
 }
 
