@@ -28,7 +28,13 @@ void require_same_words(const std::vector<std::string>& a, const std::vector<std
 
 datasets::TextCodecPtr saved_codec(const Json& description) {
   datasets::TextCodecPtr codec;
-  read_description([&] { codec = datasets::recall_codec(description.at("codec"), "data"); });
+  read_description([&] {
+    codec = datasets::recall_codec(
+        description.contains("codec")
+            ? description.at("codec")
+            : Json{{"name", description.at("tokenizer")}, {"vocabulary", description.at("vocabulary")}},
+        "the description of the data");
+  });
   return codec;
 }
 
@@ -39,8 +45,16 @@ void require_same_codec(const datasets::TextCodec& theirs, const datasets::TextC
           theirs.size(), theirs.name(), name, ours.size(), ours.name());
 }
 
+bool has_tokenizer(const datasets::TextCodec& codec) {
+  const std::vector<std::string> names = datasets::tokenizers().names();
+  return std::ranges::find(names, codec.name()) != names.end();
+}
+
 NamedVocabulary vocabulary_of(const datasets::TextCodec& codec) {
-  NamedVocabulary all{"pieces", codec.name(), {}};
+  const char* const what = !has_tokenizer(codec)          ? "pieces"
+                           : codec.name() == "characters" ? "characters"
+                                                          : "words";
+  NamedVocabulary all{what, codec.name(), {}};
   for (Index i = 0; i < codec.size(); ++i) all.words.push_back(codec.piece(static_cast<std::int32_t>(i)));
   return all;
 }

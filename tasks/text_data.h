@@ -40,36 +40,33 @@ class TextData : public Data {
   Index training_samples_ = 0;
 };
 
-// The same, as ids of words.
-template <class Corpus>
-class WordData : public TextData<Corpus> {
- public:
-  const datasets::Vocabulary& vocabulary() const { return this->corpus_.vocabulary; }
-  const datasets::Tokenizer& tokenizer() const { return *tokenizer_; }
-  std::vector<NamedVocabulary> vocabularies() const override {
-    return {{tokenizer_->of_characters() ? "characters" : "words", tokenizer_name_, vocabulary().words()}};
+// Calls `read`, which reads a saved description. Throws UserError when it throws an error of JSON.
+void read_description(const std::function<void()>& read);
+
+// The codec of a saved description: "codec", or a "tokenizer" with a "vocabulary". Throws UserError for a
+// damaged one.
+datasets::TextCodecPtr saved_codec(const Json& description);
+// Throws UserError naming `weights` if the codecs differ; `ours` is that of the data `name`.
+void require_same_codec(const datasets::TextCodec& theirs, const datasets::TextCodec& ours,
+                        const std::string& weights, const std::string& name);
+// Whether the codec is a tokenizer with a vocabulary.
+bool has_tokenizer(const datasets::TextCodec& codec);
+// All words, characters or pieces of a codec.
+NamedVocabulary vocabulary_of(const datasets::TextCodec& codec);
+
+// Sets the codec, or tokenizer and vocabulary, of a saved description in the options of a corpus.
+template <class CorpusOptions>
+void take_saved_words(const Json& description, CorpusOptions& options) {
+  options.codec.reset();
+  if (description.contains("codec")) {
+    options.known_codec = saved_codec(description);
+    return;
   }
-
- protected:
-  void set_tokenizer(const options::Choice<datasets::tokenizers>& tokenizer) {
-    tokenizer_name_ = tokenizer.name();
-    tokenizer_ = datasets::tokenizers().make(tokenizer);
-  }
-
-  std::string tokenizer_name_;
-  datasets::TokenizerPtr tokenizer_;
-};
-
-// The options of a corpus with the tokenizer and the words of a description of DataT, if given.
-template <class DataT, class Options>
-Options with_words(Options options, const Json* description) {
-  if (!description) return options;
-  const DataPtr then = DataT::recall(*description);
-  const auto& like = static_cast<const DataT&>(*then);
-  options.common.tokenizer =
-      options::Choice<datasets::tokenizers>(description->at("tokenizer").get<std::string>());
-  options.common.known = std::make_shared<const datasets::Vocabulary>(like.vocabulary());
-  return options;
+  read_description([&] {
+    options.tokenizer = options::Choice<datasets::tokenizers>(description.at("tokenizer").get<std::string>());
+    options.known = std::make_shared<const datasets::Vocabulary>(
+        description.at("vocabulary").get<std::vector<std::string>>(), "the description of the data");
+  });
 }
 
 // A vocabulary of the maximum size, before the text is read.
@@ -78,16 +75,5 @@ datasets::Vocabulary assumed_words(Index size);
 // Throws UserError naming `weights` if the words differ from those of the data `name`.
 void require_same_words(const std::vector<std::string>& theirs, const std::vector<std::string>& ours,
                         const std::string& weights, const std::string& name);
-
-// The codec "codec" of a saved description. Throws UserError for a damaged one.
-datasets::TextCodecPtr saved_codec(const Json& description);
-// Throws UserError naming `weights` if the codecs differ; `ours` is that of the data `name`.
-void require_same_codec(const datasets::TextCodec& theirs, const datasets::TextCodec& ours,
-                        const std::string& weights, const std::string& name);
-// All pieces of a codec.
-NamedVocabulary vocabulary_of(const datasets::TextCodec& codec);
-
-// Calls `read`, which reads a saved description. Throws UserError when it throws an error of JSON.
-void read_description(const std::function<void()>& read);
 
 }  // namespace tandem::tasks

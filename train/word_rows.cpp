@@ -52,7 +52,7 @@ WordRows rows_by_word(const config::Config& config, tasks::Task& task, const saf
   const tasks::DataPtr then = config::recall_data(config, runs::saved_data(weights.path()));
   const std::vector<NamedVocabulary> saved = then->vocabularies();
   WordRows found;
-  for (std::size_t v = 0; v < own.size(); ++v) {
+  for (std::size_t v = 0; v < std::min(own.size(), saved.size()); ++v) {
     require(own[v].codec == saved[v].codec, "",
             "init_from.path: {}: its {} are those of \"{}\", the data's of \"{}\", which tokenizes texts "
             "differently; use the same one, or {}",

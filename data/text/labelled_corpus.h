@@ -2,10 +2,13 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "data/text/codec.h"
 #include "data/text/sequence_source.h"
 #include "data/text/tokenizer.h"
 #include "data/text/vocabulary.h"
@@ -13,9 +16,10 @@
 namespace tandem::datasets {
 
 struct LabelledCorpus {
-  Vocabulary vocabulary;             // of the training split
+  Vocabulary vocabulary;             // of the training split; empty if a codec is chosen
+  TextCodecPtr codec{};              // the chosen one, or that of tokenizer and vocabulary
   std::vector<std::string> classes;  // labels index it
-  // The first max_words words of each text, then Vocabulary::kEnd. Validation may be empty.
+  // Texts as of encode_text. Validation may be empty.
   LabelledSequences train, validation, test;
   Index unknown = 0, words = 0;    // unknown words, and all words, of the training split
   std::vector<std::string> notes;  // messages for the user
@@ -25,8 +29,12 @@ struct LabelledCorpus {
 struct LabelledCorpusOptions {
   options::Choice<tokenizers> tokenizer;
   VocabularyOptions vocabulary;
-  Index max_words = 100;                      // longer texts are cut off
-  std::shared_ptr<const Vocabulary> known{};  // no key; replaces the training split's, unchanged
+  std::optional<CodecChoice> codec{};  // instead of tokenizer and vocabulary
+  Index max_words = 100;               // longer texts are cut off
+  Index max_labels = 0;                // training texts in use; 0: all
+  // No keys; replace the training split's, unchanged.
+  std::shared_ptr<const Vocabulary> known{};
+  TextCodecPtr known_codec{};
   static const options::Schema& schema();
 };
 
@@ -37,9 +45,9 @@ struct LabelledReader {
 
 using LabelledCorpusRegistry = options::Registry<LabelledReader()>;
 
-// Encodes a text as input of a model of such a corpus.
-EncodedText encode_text(std::string_view text, const Tokenizer& tokenizer, const Vocabulary& vocabulary,
-                        Index max_words);
+// Encodes a text as input of a model of such a corpus: the codec's begin, unless it is the same as its end,
+// the first `max_words` words or pieces, and the end.
+EncodedText encode_text(std::string_view text, const TextCodec& codec, Index max_words);
 
 // ---- For corpus readers
 

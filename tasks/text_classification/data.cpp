@@ -12,13 +12,13 @@ namespace tandem::tasks {
 std::shared_ptr<LabelledTextData> LabelledTextData::named(const datasets::LabelledTextOptions& options) {
   auto data = std::shared_ptr<LabelledTextData>(new LabelledTextData());
   data->name_ = options.set.name();
-  data->set_tokenizer(options.common.tokenizer);
   data->max_words_ = options.common.max_words;
   return data;
 }
 
 DataPtr LabelledTextData::open(const TextClassificationOptions& from, const Json* words_of) {
-  const datasets::LabelledTextOptions options = with_words<LabelledTextData>(from.data.text, words_of);
+  datasets::LabelledTextOptions options = from.data.text;
+  if (words_of) take_saved_words(*words_of, options.common);
   const auto data = named(options);
   data->corpus_ = datasets::open_labelled_corpus(options);
   data->training_samples_ = data->corpus_.train.size();
@@ -26,27 +26,31 @@ DataPtr LabelledTextData::open(const TextClassificationOptions& from, const Json
 }
 
 DataPtr LabelledTextData::describe(const TextClassificationOptions& from, const Json* words_of) {
-  const datasets::LabelledTextOptions options = with_words<LabelledTextData>(from.data.text, words_of);
-  const Index size = options.common.vocabulary.size;
-  std::vector<std::string> classes = datasets::known_classes(options);
-  if ((size == 0 && !words_of) || classes.empty()) return open(from, words_of);
+  const datasets::LabelledTextOptions& options = from.data.text;
+  const datasets::LabelledCorpusOptions& common = options.common;
   const auto data = named(options);
-  data->corpus_.classes = std::move(classes);
-  data->corpus_.vocabulary = words_of ? *options.common.known : assumed_words(size);
-  return data;
+  data->corpus_.classes = datasets::known_classes(options);
+  if (words_of) {
+    data->corpus_.codec = saved_codec(*words_of);
+  } else if (common.codec) {
+    data->corpus_.codec = datasets::described_codec(*common.codec);
+  } else if (common.vocabulary.size > 0) {
+    data->corpus_.vocabulary = assumed_words(common.vocabulary.size);
+    data->corpus_.codec =
+        datasets::vocabulary_codec(datasets::tokenizers().make(common.tokenizer), data->corpus_.vocabulary);
+  }
+  return data->corpus_.codec && !data->classes().empty() ? data : open(from, words_of);
 }
 
 DataPtr LabelledTextData::recall(const Json& description) {
   auto data = std::shared_ptr<LabelledTextData>(new LabelledTextData());
+  data->corpus_.codec = saved_codec(description);
+  read_description([&] { data->name_ = description.at("name").get<std::string>(); });
+  if (description.contains("training_pieces")) return data;  // of a masked language model
   read_description([&] {
-    data->name_ = description.at("name").get<std::string>();
-    data->set_tokenizer(
-        options::Choice<datasets::tokenizers>(description.at("tokenizer").get<std::string>()));
     data->max_words_ = description.at("max_words").get<Index>();
     data->training_samples_ = description.at("training_texts").get<Index>();
     data->corpus_.classes = description.at("classes").get<std::vector<std::string>>();
-    data->corpus_.vocabulary = datasets::Vocabulary(
-        description.at("vocabulary").get<std::vector<std::string>>(), "the description of the data");
   });
   require(data->max_words_ > 0 && data->max_words_ <= datasets::kMaxPieces && data->classes().size() > 1,
           "data", "the description is damaged: it has {} words of a text (at most {}) and {} classes",
@@ -55,19 +59,26 @@ DataPtr LabelledTextData::recall(const Json& description) {
 }
 
 Json LabelledTextData::description() const {
-  return {{"name", name_},
-          {"tokenizer", tokenizer_name_},
-          {"max_words", max_words_},
-          {"training_texts", training_samples_},
-          {"classes", corpus_.classes},
-          {"vocabulary", corpus_.vocabulary.words()}};
+  Json codec = this->codec().description();
+  Json description{{"name", name_}};
+  if (has_tokenizer(this->codec())) {
+    description["tokenizer"] = codec["name"];
+  } else {
+    description["codec"] = codec;
+  }
+  description["max_words"] = max_words_;
+  description["training_texts"] = training_samples_;
+  description["classes"] = corpus_.classes;
+  if (description.contains("tokenizer")) description["vocabulary"] = std::move(codec["vocabulary"]);
+  return description;
 }
 
 void LabelledTextData::require_like(const Json& saved, const std::string& weights) const {
   const DataPtr then = recall(saved);
   const auto& other = static_cast<const LabelledTextData&>(*then);
-  require_same({other.classes(), classes()}, weights, name_);
-  require_same_words(other.vocabulary().words(), vocabulary().words(), weights, name_);
+  if (!other.classes().empty()) require_same({other.classes(), classes()}, weights, name_);
+  require_same_words(vocabulary_of(other.codec()).words, vocabulary_of(codec()).words, weights, name_);
+  require_same_codec(other.codec(), codec(), weights, name_);
 }
 
 std::optional<ReorderedData> LabelledTextData::in_order_of(const Json& saved) const {
@@ -84,8 +95,8 @@ std::optional<ReorderedData> LabelledTextData::in_order_of(const Json& saved) co
 }
 
 std::vector<NamedVocabulary> LabelledTextData::vocabularies() const {
-  auto all = WordData::vocabularies();
-  all.push_back({"classes", "classes", classes()});
+  std::vector<NamedVocabulary> all{vocabulary_of(codec())};
+  if (!classes().empty()) all.push_back({"classes", "classes", classes()});
   return all;
 }
 

@@ -9,13 +9,14 @@
 
 namespace tandem::tasks {
 
-class LabelledTextData final : public WordData<datasets::LabelledCorpus> {
+class LabelledTextData final : public TextData<datasets::LabelledCorpus> {
  public:
   // `words_of`: see Context.
   static DataPtr open(const TextClassificationOptions& options, const Json* words_of = nullptr);
-  // Without reading if the classes are known and the vocabulary has a maximum size, which is assumed.
+  // Without reading if the classes are known and vocabulary or codec have a maximum size, which is assumed.
   static DataPtr describe(const TextClassificationOptions& options, const Json* words_of = nullptr);
-  // From description(): words, tokenizer and classes, no text.
+  // From description(): words and classes, no text. Of the description of a masked language model: the codec,
+  // no classes.
   static DataPtr recall(const Json& description);
 
   Json description() const override;
@@ -25,11 +26,12 @@ class LabelledTextData final : public WordData<datasets::LabelledCorpus> {
   // Words, and classes.
   std::vector<NamedVocabulary> vocabularies() const override;
 
+  const datasets::TextCodec& codec() const { return *corpus_.codec; }
   const std::vector<std::string>& classes() const { return corpus_.classes; }
   Index max_words() const { return max_words_; }
   // Encodes a text for the model.
   datasets::EncodedText encode(std::string_view text) const {
-    return datasets::encode_text(text, *tokenizer_, corpus_.vocabulary, max_words_);
+    return datasets::encode_text(text, codec(), max_words_);
   }
 
  private:

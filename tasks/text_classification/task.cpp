@@ -38,7 +38,7 @@ TextClassification::TextClassification(const TextClassificationOptions& options,
     : TextTask(options, context, data,
                {.dtype = DType::i64,
                 .classes = static_cast<Index>(data->classes().size()),
-                .words = data->vocabulary().size()}),
+                .words = data->codec().size()}),
       loss_(classification_losses().make(options_.loss, model_->classes())) {
   require(!loss_->batch_weight(), "",
           "loss.batch_weight: texts count by their number; leave it at \"samples\"");
@@ -83,7 +83,7 @@ datasets::Batch TextClassification::synthetic_batch(Index samples, std::uint64_t
         {{"token", shape_only(shape)}, {"length", shape_only({samples})}, {"label", shape_only({samples})}},
         samples};
   RandomStream random({.seed = seed, .purpose = RandomPurpose::synthetic_data});
-  const Tensor token = random_ids(shape, data_->vocabulary().size(), random);
+  const Tensor token = random_ids(shape, data_->codec().size(), random);
   const Tensor label = random_ids({samples}, static_cast<Index>(data_->classes().size()), random);
   const std::vector<std::int64_t> lengths(static_cast<std::size_t>(samples), shape[0]);
   datasets::Batch batch({{"token", token}, {"length", Tensor::from(lengths, {samples})}, {"label", label}},
@@ -105,7 +105,7 @@ std::string TextClassification::text_of_data() const {
   std::string text = fmt::format(
       "{}: {} texts to train on, {} for validation, {} to test on; {} classes; a vocabulary of {}",
       data_->name(), corpus.train.size(), corpus.validation.size(), corpus.test.size(), corpus.classes.size(),
-      corpus.vocabulary.size());
+      corpus.codec->size());
   if (corpus.words > 0)
     text += fmt::format(", {:.1f} % of the words are not in it",
                         100.0 * static_cast<double>(corpus.unknown) / static_cast<double>(corpus.words));
@@ -121,9 +121,11 @@ std::map<std::string, std::string> TextClassification::export_metadata() const {
   std::map<std::string, std::string> metadata;
   for (const auto& [key, from] : {std::pair{"words", "vocabulary"},
                                   {"tokenizer", "tokenizer"},
+                                  {"codec", "codec"},
                                   {"max_words", "max_words"},
                                   {"class_names", "classes"}})
-    metadata[std::string("tandem.") + key] = files::json_text(description.at(from));
+    if (description.contains(from))
+      metadata[std::string("tandem.") + key] = files::json_text(description.at(from));
   return metadata;
 }
 
