@@ -54,6 +54,8 @@ class Bert final : public MaskedModel, public nn::Ports, public HasWordTables, p
   Tensor scores(const Tensor& encoded) override;
   Index classes() const override { return options_.classes; }
 
+  // The output below for words [T,N] of full length.
+  Tensor forward(const Tensor& words) override { return forward_outputs({words, {}})[0]; }
   // Inputs "words" i64 [T,N], padded at the end, and "lengths" i64 [N]; output "logits": of the classes
   // [N,classes] if there are any, else of the words [N,T,V].
   TensorList forward_outputs(const TensorList& inputs) override;
