@@ -130,6 +130,23 @@ Pass language() {
       {{"train", words(900, 9)}, {"test", words(77, 9)}});
 }
 
+Pass masked_language() {
+  return pass_of({{"task", "masked_language"},
+                  {"model",
+                   {{"name", "bert"},
+                    {"layers", 1},
+                    {"width", 8},
+                    {"heads", 2},
+                    {"context", 16},
+                    {"next_sentence", true}}},
+                  {"data",
+                   {{"name", "text"},
+                    {"validation_fraction", 0.0},
+                    {"codec", {{"name", "wordpiece"}, {"size", 40}}},
+                    {"batch_size", 8}}}},
+                 {{"train", words(200, 6)}, {"test", words(120, 6)}});
+}
+
 Pass text_classification() {
   std::string lines;
   for (int i = 0; i < 50; ++i) {
@@ -190,6 +207,7 @@ std::vector<Family> families() {
           {"detection", detection, {"pictures/examples.png", "detections.json"}, true},
           {"gan", gan, {"pictures/samples.png"}, true},
           {"language", language, {}},
+          {"masked_language", masked_language, {}},
           {"text_classification", text_classification, {"confusion.csv"}},
           {"translation", translation, {"translations.tsv"}}};
 }
