@@ -10,6 +10,7 @@
 #include "autograd/ops/random.h"
 #include "autograd/ops/shape.h"
 #include "core/error.h"
+#include "models/published_files.h"
 #include "nn/init.h"
 
 namespace tandem::models {
@@ -194,6 +195,11 @@ CausalModel::Advanced Gpt::read(const Tensor& words, const State& state, const T
 std::string Gpt::describe() const {
   return fmt::format("Gpt({} words, {} layers of {}{})", options_.vocabulary, options_.layers, options_.width,
                      options_.tied ? ", tied" : "");
+}
+
+ForeignNames Gpt::foreign_names(const safetensors::File& file) const {
+  return options_.norm == nn::BlockNorm::rms && architecture_of(file) == "Llama" ? llama_names(file)
+                                                                                 : gpt2_names(file);
 }
 
 std::vector<WordTable> Gpt::word_tables() const { return {{"wte.weight"}, {"lm_head.weight"}}; }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "models/causal_model.h"
+#include "models/foreign_names.h"
 #include "models/word_tables.h"
 #include "nn/layers/embedding.h"
 #include "nn/layers/linear.h"
@@ -37,7 +38,7 @@ struct GptOptions {
 //
 // States are for generation: "position" i64 [1,N] in host memory, the tokens so far, and "keys" and "values"
 // [L,N,capacity,G·D] in the type of the keys.
-class Gpt final : public CausalModel, public HasWordTables {
+class Gpt final : public CausalModel, public HasWordTables, public ReadsForeignFiles {
  public:
   // Throws UserError for sizes below 1, and for heads that do not divide the width.
   explicit Gpt(const GptOptions& options);
@@ -50,6 +51,8 @@ class Gpt final : public CausalModel, public HasWordTables {
 
   std::string describe() const override;
   std::vector<WordTable> word_tables() const override;
+  // Those of GPT-2, or with RMS norms of Llama.
+  ForeignNames foreign_names(const safetensors::File& file) const override;
 
   const GptOptions& options() const { return options_; }
 

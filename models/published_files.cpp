@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <map>
+#include <utility>
 
 #include "core/error.h"
 
@@ -57,19 +60,18 @@ std::string gpt2_name(const safetensors::Entry& entry) {
   return name;
 }
 
-// Whether the projections of a GPT-2 file are Conv1D layers.
+// Whether the projections of a GPT-2 file are Conv1D layers: c_attn has more outputs than inputs.
 bool has_conv1d(const safetensors::File& file) {
-  for (const safetensors::Entry& entry : file.entries()) {
-    if (gpt2_name(entry) != "h.0.attn.c_attn.weight") continue;
-    const std::vector<std::uint64_t>& extents = entry.extents;
-    const bool matrix = extents.size() == 2;
-    if (matrix && extents[0] == extents[1] / 3 && extents[1] % 3 == 0) return true;
-    require(matrix && extents[1] == extents[0] / 3 && extents[0] % 3 == 0, file.path(),
-            "tensor \"{}\" of a GPT-2 file must be [C,3C] or [3C,C], got [{}]", entry.name,
-            matrix ? fmt::format("{},{}", extents[0], extents[1]) : "…");
-    return false;
-  }
+  for (const safetensors::Entry& entry : file.entries())
+    if (gpt2_name(entry) == "h.0.attn.c_attn.weight")
+      return entry.extents.size() == 2 && entry.extents[1] % 3 == 0 &&
+             entry.extents[0] == entry.extents[1] / 3;
   return false;
+}
+
+Index rows_of(const safetensors::File& file, const std::string& name) {
+  const safetensors::Entry* const entry = file.find(name);
+  return entry && !entry->extents.empty() ? static_cast<Index>(entry->extents[0]) : 0;
 }
 
 }  // namespace
@@ -96,6 +98,50 @@ ForeignNames gpt2_names(const safetensors::File& file) {
                    here.name.ends_with(".mlp.c_fc.weight") || here.name.ends_with(".mlp.c_proj.weight"));
     return here;
   };
+}
+
+ForeignNames llama_names(const safetensors::File& file) {
+  require_architecture(file, "Llama");
+  std::map<std::string, Index, std::less<>> first_rows;  // of parts of joined parameters
+  for (const safetensors::Entry& entry : file.entries()) {
+    const auto as = [&](std::string_view part, std::string_view other) {
+      std::string name = entry.name;
+      replace(name, part, other);
+      return name;
+    };
+    if (entry.name.ends_with("q_proj.weight") || entry.name.ends_with("gate_proj.weight")) {
+      first_rows[entry.name] = 0;
+    } else if (entry.name.ends_with("k_proj.weight")) {
+      first_rows[entry.name] = rows_of(file, as("k_proj", "q_proj"));
+    } else if (entry.name.ends_with("v_proj.weight")) {
+      first_rows[entry.name] = rows_of(file, as("v_proj", "q_proj")) + rows_of(file, as("v_proj", "k_proj"));
+    } else if (entry.name.ends_with("up_proj.weight")) {
+      first_rows[entry.name] = rows_of(file, as("up_proj", "gate_proj"));
+    }
+  }
+  return
+      [first_rows = std::move(first_rows)](const safetensors::Entry& entry) -> std::optional<ForeignTensor> {
+        static constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+            {"embed_tokens.", "wte."},
+            {"layers.", "h."},
+            {"self_attn.q_proj.", "attn.c_attn."},
+            {"self_attn.k_proj.", "attn.c_attn."},
+            {"self_attn.v_proj.", "attn.c_attn."},
+            {"self_attn.o_proj.", "attn.c_proj."},
+            {"mlp.gate_proj.", "mlp.c_fc."},
+            {"mlp.up_proj.", "mlp.c_fc."},
+            {"mlp.down_proj.", "mlp.c_proj."},
+            {"input_layernorm.", "ln_1."},
+            {"post_attention_layernorm.", "ln_2."}};
+        if (entry.name.ends_with("rotary_emb.inv_freq")) return ForeignTensor{};
+        ForeignTensor here{entry.name};
+        remove_prefix(here.name, "model.");
+        if (here.name == "norm.weight") here.name = "ln_f.weight";
+        for (const auto& [there, name] : kNames) replace(here.name, there, name);
+        if (const auto part = first_rows.find(entry.name); part != first_rows.end())
+          here.first_row = part->second;
+        return here;
+      };
 }
 
 ForeignNames bert_names(const safetensors::File& file) {

@@ -17,8 +17,12 @@ void require_architecture(const safetensors::File& file, std::string_view wanted
 // GPT-2 of Hugging Face or nanoGPT, with or without "transformer." before the names, to names without it
 // ("h.0.attn.c_attn.weight", "lm_head.weight"). Hugging Face's Conv1D layers store [in,out]: the file is of
 // this kind if its c_attn.weight is [C,3C], and then the matrices of all four projections are transposed.
-// Masks (attn.bias, attn.masked_bias) are ignored. Throws UserError if c_attn.weight has neither form.
+// Masks (attn.bias, attn.masked_bias) are ignored.
 ForeignNames gpt2_names(const safetensors::File& file);
+
+// Llama of Hugging Face, to the names of GPT-2. Queries, keys and values of a layer become "attn.c_attn",
+// gates and the inputs that they scale "mlp.c_fc".
+ForeignNames llama_names(const safetensors::File& file);
 
 // BERT of Hugging Face ("LayerNorm.gamma" and "beta" in old files; names of the body with or without "bert.")
 // or NVIDIA ("dense_act"), to names with "bert.". Queries, keys and values of a layer become one parameter

@@ -2,13 +2,17 @@
 #include "models/published_files.h"
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
+#include "autograd/modes.h"
 #include "core/backend.h"
 #include "models/bert.h"
+#include "models/gpt.h"
 #include "models/weights.h"
 #include "tests/support/errors.h"
 #include "tests/support/paths.h"
 #include "tests/support/temporary_files.h"
+#include "tests/support/tolerance.h"
 
 using namespace tandem;
 
@@ -31,32 +35,16 @@ std::string replaced_in(std::string name, std::string_view what, std::string_vie
   return at == std::string::npos ? name : name.replace(at, what.size(), by);
 }
 
-// GPT-2's parameters of one layer: V 7, T 5, C 4, with a tied head.
-class GptParameters final : public nn::Module, public models::ReadsForeignFiles {
- public:
-  GptParameters() {
-    const Parameter table = add("wte.weight", {7, 4});
-    add("wpe.weight", {5, 4});
-    for (const auto& [name, shape] : std::vector<std::pair<const char*, Shape>>{{"attn.c_attn", {12, 4}},
-                                                                                {"attn.c_proj", {4, 4}},
-                                                                                {"mlp.c_fc", {16, 4}},
-                                                                                {"mlp.c_proj", {4, 16}}}) {
-      add(fmt::format("h.0.{}.weight", name), shape);
-      add(fmt::format("h.0.{}.bias", name), {shape[0]});
-    }
-    for (const char* const norm : {"h.0.ln_1", "h.0.ln_2", "ln_f"})
-      for (const char* const part : {"weight", "bias"}) add(fmt::format("{}.{}", norm, part), {4});
-    add_parameter_at("lm_head.weight", table);
-  }
-  models::ForeignNames foreign_names(const safetensors::File& file) const override {
-    return models::gpt2_names(file);
-  }
+models::GptOptions gpt_of_file() {
+  return {.vocabulary = 7,
+          .layers = 1,
+          .width = 4,
+          .heads = 2,
+          .context = 5,
+          .activation = nn::BlockActivation::gelu_tanh};
+}
 
- private:
-  Parameter add(const std::string& path, const Shape& shape) {
-    return add_parameter_at(path, nn::constant_parameter(shape, 9.0));
-  }
-};
+std::shared_ptr<models::Gpt> new_gpt() { return std::make_shared<models::Gpt>(gpt_of_file()); }
 
 std::vector<float> value_of(nn::Module& module, const std::string& name) {
   for (const auto& [path, parameter] : module.parameter_paths())
@@ -75,7 +63,7 @@ std::vector<float> turned(const Tensor& matrix) {
   return to;
 }
 
-void check_gpt(GptParameters& module, const safetensors::File& conv1d) {
+void check_gpt(models::Gpt& module, const safetensors::File& conv1d) {
   for (const auto& [path, parameter] : module.parameter_paths()) {
     INFO(path);
     const bool head = path == "lm_head.weight";
@@ -91,10 +79,22 @@ TEST_CASE("GPT-2 files load in every form of their names", "[weights]") {
   const safetensors::File original(golden_path("gpt2_lm"));
   const testing::TemporaryDirectory folder;
   const std::string path = (folder / "gpt2.safetensors").string();
-  GptParameters module;
+  const auto module_owner = new_gpt();
+  models::Gpt& module = *module_owner;
   const models::LoadReport report = models::load_weights(module, original);  // strict
   CHECK(report.unexpected.empty());
   check_gpt(module, original);
+  {
+    const NoGrad no_grad;
+    const auto tokens =
+        nlohmann::json::parse(original.metadata().at("tokens")).get<std::vector<std::int64_t>>();
+    const auto logits =
+        module(Tensor::from(tokens, {static_cast<Index>(tokens.size()), 1})).to_vector<double>();
+    std::vector<double> expected;
+    for (const auto& row : nlohmann::json::parse(original.metadata().at("logits")))
+      for (const double value : row) expected.push_back(value);
+    CHECK(test::normalised_error(logits, expected) < 1e-5);
+  }
 
   SECTION("without the prefix, and with the head of the same values") {
     Named tensors;
@@ -102,23 +102,23 @@ TEST_CASE("GPT-2 files load in every form of their names", "[weights]") {
       tensors.emplace_back(replaced_in(name, "transformer.", ""), tensor);
     tensors.emplace_back("lm_head.weight", original.read("transformer.wte.weight"));
     safetensors::write(path, tensors);
-    GptParameters other;
-    models::load_weights(other, path);
-    check_gpt(other, original);
+    const auto other = new_gpt();
+    models::load_weights(*other, path);
+    check_gpt(*other, original);
   }
   SECTION("[out,in], as nanoGPT and Tandem write them: even the square matrix is not transposed") {
     models::save_weights(module, path);
-    GptParameters other;
-    models::load_weights(other, path);
-    check_gpt(other, original);
+    const auto other = new_gpt();
+    models::load_weights(*other, path);
+    check_gpt(*other, original);
   }
   SECTION("a head of other values") {
     Named tensors = tensors_of(original);
     tensors.emplace_back("lm_head.weight", Tensor::zeros({7, 4}));
     safetensors::write(path, tensors);
-    GptParameters other;
+    const auto other = new_gpt();
     CHECK_FAILS(
-        UserError, models::load_weights(other, path),
+        UserError, models::load_weights(*other, path),
         "unexpected lm_head.weight (its values differ from transformer.wte.weight, the same parameter "
         "of the model)");
   }
@@ -126,17 +126,18 @@ TEST_CASE("GPT-2 files load in every form of their names", "[weights]") {
     Named tensors = tensors_of(original);
     std::erase_if(tensors, [](const auto& each) { return each.first == "transformer.wte.weight"; });
     safetensors::write(path, tensors);
-    GptParameters other;
-    CHECK_FAILS(UserError, models::load_weights(other, path), "missing wte.weight");
-    CHECK(value_of(other, "wpe.weight").front() == 9.0F);  // nothing has changed
+    const auto other = new_gpt();
+    CHECK_FAILS(UserError, models::load_weights(*other, path), "missing wte.weight");
+    CHECK(value_of(*other, "wpe.weight") != original.read("transformer.wpe.weight").to_vector<float>());
   }
   SECTION("neither form of c_attn") {
     Named tensors = tensors_of(original);
     for (auto& [name, tensor] : tensors)
       if (name.ends_with("c_attn.weight")) tensor = Tensor::zeros({4, 8});
     safetensors::write(path, tensors);
-    GptParameters other;
-    CHECK_FAILS(UserError, models::load_weights(other, path), "must be [C,3C] or [3C,C], got [4,8]");
+    const auto other = new_gpt();
+    CHECK_FAILS(UserError, models::load_weights(*other, path),
+                "h.0.attn.c_attn.weight is [4,8], here [12,4]");
   }
 }
 
@@ -224,9 +225,8 @@ TEST_CASE("a file of another architecture is refused by name", "[weights]") {
   const safetensors::File bert(golden_path("bert")), gpt2(golden_path("gpt2_lm"));
   CHECK(models::architecture_of(bert) == "BERT");
   CHECK(models::architecture_of(gpt2) == "GPT-2");
-  GptParameters gpt;
   CHECK_FAILS(
-      UserError, models::load_weights(gpt, bert),
+      UserError, models::load_weights(*new_gpt(), bert),
       "holds BERT (tensor \"bert.encoder.layer.0.attention.self.query.weight\"), but the model is GPT-2");
   CHECK_FAILS(UserError, models::vit_names(gpt2), "holds GPT-2");
 }
@@ -241,4 +241,54 @@ TEST_CASE("torchvision's first Vision Transformers call their perceptrons' layer
   const safetensors::File file(path);
   CHECK(models::vit_names(file)(*file.find("encoder.layers.encoder_layer_0.mlp.linear_2.bias"))->name ==
         "encoder.layers.encoder_layer_0.mlp.3.bias");
+}
+
+TEST_CASE("Llama's files have their projections joined, with fewer heads of keys", "[weights]") {
+  const testing::TemporaryDirectory folder;
+  const std::string path = (folder / "llama.safetensors").string();
+  const models::GptOptions options{.vocabulary = 5,
+                                   .layers = 1,
+                                   .width = 4,
+                                   .heads = 2,
+                                   .kv_heads = 1,
+                                   .context = 3,
+                                   .inner = 6,
+                                   .bias = false,
+                                   .activation = nn::BlockActivation::swiglu,
+                                   .norm = nn::BlockNorm::rms,
+                                   .positions = models::GptPositions::rotary,
+                                   .tied = false};
+  Named tensors{{"model.embed_tokens.weight", Tensor::full({5, 4}, 1.0)},
+                {"model.norm.weight", Tensor::full({4}, 2.0)},
+                {"lm_head.weight", Tensor::full({5, 4}, 3.0)}};
+  const std::string layer = "model.layers.0.";
+  float value = 4.0F;
+  for (const auto& [name, shape] :
+       std::vector<std::pair<const char*, Shape>>{{"self_attn.q_proj", {4, 4}},
+                                                  {"self_attn.k_proj", {2, 4}},
+                                                  {"self_attn.v_proj", {2, 4}},
+                                                  {"self_attn.o_proj", {4, 4}},
+                                                  {"mlp.gate_proj", {6, 4}},
+                                                  {"mlp.up_proj", {6, 4}},
+                                                  {"mlp.down_proj", {4, 6}},
+                                                  {"input_layernorm", {4}},
+                                                  {"post_attention_layernorm", {4}}})
+    tensors.emplace_back(layer + name + ".weight", Tensor::full(shape, value++));
+  tensors.emplace_back(layer + "self_attn.rotary_emb.inv_freq", Tensor::zeros({1}));
+  safetensors::write(path, tensors);
+  models::Gpt model(options);
+  models::load_weights(model, path);  // strict
+  const auto blocks = [](const std::vector<std::pair<int, float>>& parts) {
+    std::vector<float> all;
+    for (const auto& [count, each] : parts) all.insert(all.end(), static_cast<std::size_t>(count), each);
+    return all;
+  };
+  CHECK(value_of(model, "h.0.attn.c_attn.weight") == blocks({{16, 4.0F}, {8, 5.0F}, {8, 6.0F}}));
+  CHECK(value_of(model, "h.0.attn.c_proj.weight") == blocks({{16, 7.0F}}));
+  CHECK(value_of(model, "h.0.mlp.c_fc.weight") == blocks({{24, 8.0F}, {24, 9.0F}}));
+  CHECK(value_of(model, "h.0.mlp.c_proj.weight") == blocks({{24, 10.0F}}));
+  CHECK(value_of(model, "h.0.ln_1.weight") == blocks({{4, 11.0F}}));
+  CHECK(value_of(model, "h.0.ln_2.weight") == blocks({{4, 12.0F}}));
+  CHECK(value_of(model, "ln_f.weight") == blocks({{4, 2.0F}}));
+  CHECK(value_of(model, "lm_head.weight") == blocks({{20, 3.0F}}));
 }
