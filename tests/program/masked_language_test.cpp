@@ -31,7 +31,7 @@ Json masked_config() {
             {"train", "train.txt"},
             {"validation", "validation.txt"},
             {"test", "validation.txt"},
-            {"codec", {{"name", "wordpiece"}, {"size", 60}}},
+            {"codec", {{"name", "wordpiece"}, {"size", 200}}},
             {"batch_size", 16}}},
           {"optimizer", {{"name", "adamw"}, {"lr", 0.01}}},
           {"epochs", 2},
