@@ -75,6 +75,13 @@ inline KeyRange seen_keys(const AttentionMask& mask, Index n, Index t, Index que
   return {std::min(first, last), last};
 }
 
+// Head h of H heads of queries reads head ⌊h·G/H⌋ of G heads of keys and values.
+struct AttentionSizes {
+  Index texts = 0, heads = 0, key_heads = 0;  // N, H, G
+  Index queries = 0, keys = 0;                // Tq, Tk
+  Index width = 0, value_width = 0;           // D of queries and keys, E of values and results
+};
+
 // Additive attention (Bahdanau et al. 2015); g normalises v (Salimans and Kingma 2016):
 //   score(t,n,s) = u·tanh(query(t,n) + key(s,n) + b), u = g·v/‖v‖, or v without g,
 //   weights(t,n,·) = softmax of the scores over the visible keys, in the storage type,

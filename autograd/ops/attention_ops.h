@@ -3,7 +3,7 @@
 
 #include "autograd/ops/attention.h"
 #include "autograd/ops/parts.h"
-#include "core/kernels/attention.h"
+#include "core/op_options.h"
 #include "core/random.h"
 
 namespace tandem {

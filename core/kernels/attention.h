@@ -16,13 +16,6 @@ struct HeadRows {
   Index offset = 0, text = 0, head = 0, token = 0;  // in elements
 };
 
-// Head h of H heads of queries reads head ⌊h·G/H⌋ of G heads of keys and values.
-struct AttentionSizes {
-  Index texts = 0, heads = 0, key_heads = 0;  // N, H, G
-  Index queries = 0, keys = 0;                // Tq, Tk
-  Index width = 0, value_width = 0;           // D of queries and keys, E of values and results
-};
-
 // Scores are scale·q·kᵀ; with alibi, less alibi_slope(h)·(distance of query and key). Weights are their
 // softmax over the visible keys. Dropout of weight (n,h,t,j) uses the random word of its index in
 // [N,H,Tq,Tk].
