@@ -240,7 +240,8 @@ const options::Schema& ByteBpeOptions::schema() {
                "encode special tokens in the text, such as the end, as their ids instead of as characters")
           .rule("vocab", "and merges come together",
                 [](const ByteBpeOptions& o) { return o.vocab.has_value() == o.merges.has_value(); })
-          .rule("size", "or tokenizer, or vocab and merges must be given, only one of the three",
+          .rule("size",
+                "trains a tokenizer, `tokenizer` or `vocab` and `merges` read one; set exactly one of these",
                 [](const ByteBpeOptions& o) {
                   return o.size.has_value() + o.tokenizer.has_value() + o.vocab.has_value() == 1;
                 })

@@ -183,7 +183,7 @@ const options::Schema& WordPieceOptions::schema() {
                "training: pairs with fewer occurrences are not merged", {.min = 1})
           .key("vocab", &WordPieceOptions::vocab, "file vocab.txt of a trained vocabulary, a piece per line")
           .key("lower_case", &WordPieceOptions::lower_case, "lower case without accents (BERT's \"uncased\")")
-          .rule("size", "or vocab must be given, not both",
+          .rule("size", "trains a vocabulary, `vocab` reads one; set exactly one of these",
                 [](const WordPieceOptions& o) { return o.size.has_value() != o.vocab.has_value(); })
           .short_key("size");
   return schema;

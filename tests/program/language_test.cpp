@@ -231,7 +231,7 @@ TEST_CASE("a language model of subwords carries its codec", "[program][language]
   CHECK_THAT(language.refused_to_train({R"(data.codec={"name": "wordpiece", "vocab": "vocab.txt"})"}),
              Contains("vocab.txt"));
   CHECK_THAT(language.refused_to_train({R"(data.codec={"name": "byte_bpe"})"}),
-             Contains("size or tokenizer, or vocab and merges must be given"));
+             Contains("set exactly one of these"));
 }
 
 TEST_CASE("a language model is fine-tuned on a text of other words", "[program][language]") {

@@ -398,8 +398,8 @@ TEST_CASE("bad files of a byte-level tokenizer are named with the place and the 
               "own.tiktoken:2] \"Ig==\" is no token in base64 and its id");
   CHECK_FAILS(UserError, ranks("IQ== 0\n"), "no token is the byte 0x00 alone");
   CHECK_FAILS(UserError, datasets::read_byte_bpe({.tokenizer = (folder / "none").string()}), "none");
-  CHECK_FAILS(UserError, learn({}, "a"), "size or tokenizer, or vocab and merges must be given");
-  CHECK_FAILS(UserError, learn({{"size", 300}, {"tokenizer", "x"}}, "a"), "size or tokenizer");
+  CHECK_FAILS(UserError, learn({}, "a"), "size trains a tokenizer");
+  CHECK_FAILS(UserError, learn({{"size", 300}, {"tokenizer", "x"}}, "a"), "set exactly one of these");
   CHECK_FAILS(UserError, learn({{"vocab", "x"}}, "a"), "vocab and merges come together");
 }
 

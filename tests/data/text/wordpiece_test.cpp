@@ -141,8 +141,8 @@ TEST_CASE("bad vocabularies of WordPiece are named with the place and the way ou
   CHECK_FAILS(UserError, read(folder, "[PAD]\n\na\n"), "piece 1 is empty");
   CHECK_FAILS(UserError, read(folder, "[PAD]\na\xff\n"), "vocab.txt:2] byte 2 is 0xff");
   CHECK_FAILS(UserError, datasets::read_wordpiece({.vocab = (folder / "none").string()}), "none");
-  CHECK_FAILS(UserError, learn({}, "a"), "size or vocab must be given");
-  CHECK_FAILS(UserError, learn({{"size", 30}, {"vocab", "x"}}, "a"), "size or vocab must be given");
+  CHECK_FAILS(UserError, learn({}, "a"), "set exactly one of these");
+  CHECK_FAILS(UserError, learn({{"size", 30}, {"vocab", "x"}}, "a"), "set exactly one of these");
   const std::string_view text = "a b";
   CHECK_FAILS(InternalError,
               datasets::wordpiece_marks(*datasets::codecs().make("words", {}, {std::span(&text, 1), "t"})),
