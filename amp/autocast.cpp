@@ -174,6 +174,10 @@ DType CastPolicy::prepare(const OpInfo& info, std::span<Tensor> inputs, DType co
   return DType::f32;
 }
 
+DType CastPolicy::for_product(const OpInfo& info, DType given) const {
+  return given == DType::f64 || moved_.contains(&info) ? given : dtype_;
+}
+
 namespace {
 
 Precision of_layer(Precision precision, DType dtype) {
@@ -211,6 +215,9 @@ class OwnMath final : public PrecisionPolicy {
       return copy.defined() ? copy : cast(input, math_);
     });
     return result_;
+  }
+  DType for_product(const OpInfo& info, DType given) const override {
+    return is_16bit(math_) && given != DType::f64 ? math_ : others_->for_product(info, given);
   }
 
  private:

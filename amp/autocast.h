@@ -43,6 +43,7 @@ class CastPolicy final : public PrecisionPolicy {
   explicit CastPolicy(const Precision& precision);
 
   DType prepare(const OpInfo& info, std::span<Tensor> inputs, DType common) override;
+  DType for_product(const OpInfo& info, DType given) const override;
   CastRule rule_of(const OpInfo& info) const;
 
  private:

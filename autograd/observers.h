@@ -19,6 +19,8 @@ class PrecisionPolicy {
   // May replace `data` inputs by taped casts. Returns the floating dtype of the op's result; `common` is the
   // widest floating dtype among the original `data` inputs.
   virtual DType prepare(const OpInfo& info, std::span<Tensor> inputs, DType common) = 0;
+  // Type of the result of an op that a product will read; `given` is that of prepare().
+  virtual DType for_product(const OpInfo& /*info*/, DType given) const { return given; }
 };
 
 // Activates `policy` (nullptr: none) within the scope.

@@ -126,6 +126,8 @@ class ShapesBackend final : public Backend,
   void batch_norm_backward(const BatchNormBackward&) override {}
   void layer_norm(const RowNormForward&) override {}
   void layer_norm_backward(const RowNormBackward&) override {}
+  void residual_norm(const ResidualNormForward&) override {}
+  void residual_norm_backward(const ResidualNormBackward&) override {}
   void group_norm(const RowNormForward&) override {}
   void group_norm_backward(const RowNormBackward&) override {}
   // ---- softmax

@@ -96,6 +96,37 @@ Value layer_norm(const TranslationContext& context, const ops::LayerNorm& op) {
                         {{"axis", Index{-op.axes}}, {"epsilon", op.eps}}));
 }
 
+// x·weight/√(mean x² + eps) over the last axis; opset 17 has no such operator.
+std::string rms_normalised(const TranslationContext& context, const std::string& x, const Value& weight,
+                           double eps) {
+  Graph& graph = context.graph;
+  const std::string squares = graph.add("ReduceMean", {graph.add("Mul", {x, x})},
+                                        {{"axes", std::vector<Index>{-1}}, {"keepdims", Index{1}}});
+  const std::string root = graph.add("Sqrt", {graph.add("Add", {squares, graph.constant(eps)})});
+  const std::string y = graph.add("Div", {x, root});
+  return weight.defined() ? graph.add("Mul", {y, graph.as_here(weight).name}) : y;
+}
+
+Value rms_norm(const TranslationContext& context, const ops::RmsNorm& op) {
+  const auto& in = context.inputs;
+  return context.result(rms_normalised(context, context.graph.as_here(in[0]).name, in[1], op.eps));
+}
+
+std::vector<Value> residual_norm(const TranslationContext& context, const ops::ResidualNorm& op) {
+  Graph& graph = context.graph;
+  const auto& in = context.inputs;
+  if (op.p > 0.0) context.refuse("drops out; export in evaluation mode");
+  const Value x = graph.as_here(in[0]);
+  const std::string sum = graph.add("Add", {x.name, graph.as_here(in[1]).name});
+  const Index width[] = {x.shape.at(-1)};
+  const std::string normed =
+      op.rms ? rms_normalised(context, sum, in[2], op.eps)
+             : graph.add("LayerNormalization",
+                         {sum, weight_or(context, in[2], 1.0, width), weight_or(context, in[3], 0.0, width)},
+                         {{"axis", Index{-1}}, {"epsilon", op.eps}});
+  return {context.result(sum), context.result(normed, x.order, 1)};
+}
+
 // Instance norm of [N,groups,rest], since opset 17 has no group norm.
 Value group_norm(const TranslationContext& context, const ops::GroupNorm& op) {
   Graph& graph = context.graph;
@@ -187,6 +218,8 @@ void add_layer_translations(TranslationTable& table) {
   add_translation(table, matmul);
   add_translation(table, batch_norm);
   add_translation(table, layer_norm);
+  add_translation(table, rms_norm);
+  add_translation(table, residual_norm);
   add_translation(table, group_norm);
   add_translation(table, max_pool2d);
   add_translation(table, avg_pool2d);

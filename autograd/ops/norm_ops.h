@@ -3,6 +3,7 @@
 
 #include "autograd/ops/norm.h"
 #include "autograd/ops/parts.h"
+#include "core/random.h"
 
 namespace tandem {
 
@@ -53,6 +54,7 @@ struct RowNormTensors {
   using Out = Result;
   double eps = 1e-5;
   Shape parameter_shape;
+  NormResult result = NormResult::wide;
 };
 
 struct LayerNorm : RowNormTensors {
@@ -62,6 +64,37 @@ struct LayerNorm : RowNormTensors {
   Out forward(Context& context, Saved& saved, const In& in) const;
   In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
   static Out composed(const LayerNorm& op, const In& in);
+};
+
+// Without beta.
+struct RmsNorm : RowNormTensors {
+  static constexpr OpInfo info{"rms_norm", CastRule::fp32, {.kind = OpKind::normalises}, {data, keep, keep}};
+  Out forward(Context& context, Saved& saved, const In& in) const;
+  In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
+  static Out composed(const RmsNorm& op, const In& in);
+};
+
+// Follows the branch; the residual keeps its type, f32 by default.
+struct ResidualNorm {
+  static constexpr OpInfo info{"residual_norm",
+                               CastRule::neutral,
+                               {.kind = OpKind::normalises, .wide_results = 1},
+                               {keep, data, keep, keep}};
+  struct In {
+    Tensor x, branch, gamma, beta;
+  };
+  struct Saved {
+    Tensor sum, gamma, mean, rstd;
+    Tensor branch_type;  // no elements, of the dtype of the branch
+  };
+  using Out = ResidualNormResult;
+  RandomKey key;
+  double p = 0.0;
+  double eps = 1e-5;
+  bool rms = false, wide = false;
+  Out forward(Context& context, Saved& saved, const In& in) const;
+  In backward(const Saved& saved, const Out& dy, const Needs& needs) const;
+  static Out composed(const ResidualNorm& op, const In& in);
 };
 
 struct GroupNorm : RowNormTensors {

@@ -5,7 +5,7 @@
 #include "autograd/apply.h"
 #include "autograd/ops/all_ops.h"
 #include "autograd/ops/elementwise.h"
-#include "autograd/ops/parts.h"
+#include "autograd/ops/random_ops.h"
 #include "core/error.h"
 #include "core/kernels/random.h"
 #include "core/random.h"
@@ -14,33 +14,31 @@ namespace tandem {
 
 namespace ops {
 
-namespace {
+Result Dropout::forward(Context& context, Nothing&, const Operand& in) const {
+  require(is_floating(in.x.dtype()), info.name, "has no meaning for {}", name_of(in.x.dtype()));
+  Result out{context.empty(in.x.shape())};
+  drop(context.backend, in.x, out.y);
+  return out;
+}
 
-struct Dropout {
-  static constexpr OpInfo info{"dropout", CastRule::neutral, {.kind = OpKind::draws}};
-  RandomKey key;
-  double p = 0.5;
-  bool locked = false;  // one mask for all slices of the outermost axis
-  Result forward(Context& context, Nothing&, const Operand& in) const {
-    require(is_floating(in.x.dtype()), info.name, "has no meaning for {}", name_of(in.x.dtype()));
-    Result out{context.empty(in.x.shape())};
-    drop(context.backend, in.x, out.y);
-    return out;
-  }
-  // The same mask, because dropout is linear in x.
-  Operand backward(const Nothing&, const Result& dy, const Needs& needs) const {
-    if (needs.create_graph()) return {apply(*this, {dy.y}).y};
-    const Tensor dx = needs.may_overwrite(dy.y) ? dy.y.detach() : Tensor::empty(dy.y.shape(), dy.y.options());
-    drop(backend_for(dx.device()), dy.y, dx);
-    return {dx};
-  }
-  // Draws the mask and writes masked x to y, which may be x. A mask is a function of the key and the position
-  // in memory, so one key gives every slice the same mask.
-  void drop(Backend& backend, const Tensor& x, const Tensor& y) const {
-    if (!locked) return backend.random().dropout(x, key, p, y);
-    for (Index i = 0; i < x.size(0); ++i) backend.random().dropout(x.rows(i, 1), key, p, y.rows(i, 1));
-  }
-};
+// The same mask, because dropout is linear in x.
+Operand Dropout::backward(const Nothing&, const Result& dy, const Needs& needs) const {
+  if (needs.create_graph()) return {apply(*this, {dy.y}).y};
+  const Tensor dx = needs.may_overwrite(dy.y) ? dy.y.detach() : Tensor::empty(dy.y.shape(), dy.y.options());
+  drop(backend_for(dx.device()), dy.y, dx);
+  return {dx};
+}
+
+void Dropout::drop(Backend& backend, const Tensor& x, const Tensor& y) const {
+  if (!locked) return backend.random().dropout(x, key, p, y);
+  for (Index i = 0; i < x.size(0); ++i) backend.random().dropout(x.rows(i, 1), key, p, y.rows(i, 1));
+}
+
+void require_dropout(const char* op, double p) {
+  require(p >= 0.0 && p < 1.0, op, "the probability must lie in [0,1), got {}", p);
+}
+
+namespace {
 
 struct RandomNormal {
   static constexpr OpInfo info{"random_normal", CastRule::none, {.kind = OpKind::draws}};
@@ -82,7 +80,7 @@ void require_drawable(const char* op, const Shape& shape, DType dtype) {
 
 Tensor dropped(const Tensor& x, double p, bool training, bool locked) {
   require(x.defined(), "dropout", "the input is absent");
-  require(p >= 0.0 && p < 1.0, "dropout", "the probability must lie in [0,1), got {}", p);
+  ops::require_dropout("dropout", p);
   require(!locked || x.rank() > 0, "dropout", "a scalar has no axis that shares a mask");
   if (!training || p == 0.0) return x;
   ops::Dropout op;

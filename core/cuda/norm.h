@@ -14,6 +14,8 @@ struct CudaNorm final : GpuKernels<NormKernels> {
   void batch_norm_backward(const BatchNormBackward& args) override;
   void layer_norm(const RowNormForward& args) override;
   void layer_norm_backward(const RowNormBackward& args) override;
+  void residual_norm(const ResidualNormForward& args) override;
+  void residual_norm_backward(const ResidualNormBackward& args) override;
   void group_norm(const RowNormForward& args) override;
   void group_norm_backward(const RowNormBackward& args) override;
 };

@@ -1,11 +1,13 @@
-// Layer norm: a team of threads has a row, eight elements per thread in registers, so that x is read once for
-// mean, variance and result. Narrow rows share a warp; wide ones use a whole block (up to 8192 elements). A
-// team processes two rows at once to have more bytes in flight. Backward accumulates dgamma and dbeta, each
-// thread for its own columns, and a second kernel adds the sums of the blocks in a fixed order. Other widths
-// and mixed types use one block per row, in several passes through the cache.
+// Layer norm and RMS norm: a team of threads has a row, eight elements per thread in registers, so that x is
+// read once for mean, variance and result. Narrow rows share a warp; wide ones use a whole block (up to 8192
+// elements). A team processes two rows at once to have more bytes in flight. Backward accumulates dgamma and
+// dbeta, each thread for its own columns, and a second kernel adds the sums of the blocks in a fixed order.
+// Other widths and mixed types use one block per row, in several passes through the cache. The sum of a
+// residual norm is computed where a row is read, its gradients where one is stored.
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/cuda/block_reduce.h"
 #include "core/cuda/cuda_backend.h"
@@ -14,6 +16,7 @@
 #include "core/cuda/norm_columns.h"
 #include "core/cuda/norm_parameters.h"
 #include "core/cuda/numeric.h"
+#include "core/kernels/philox.h"
 
 namespace tandem::cuda {
 
@@ -78,12 +81,74 @@ __device__ __forceinline__ TeamPlace team_place(int team, Index width) {
   return {kWide ? 0 : thread / team, kWide ? 1 : static_cast<int>(blockDim.x) / team, column, column < width};
 }
 
-template <class S, bool kWide>
+// Dropout of eight elements, with the mask of core/cuda/random.cu.
+struct RowDropout {
+  RandomKey key;
+  std::uint64_t threshold = 0;  // an element is kept if its word is at least this
+  float scale = 1.0f;
+
+  // `first`: position of the elements in memory, a multiple of four.
+  __device__ __forceinline__ void apply(Index first, float (&value)[kWidth]) const {
+    if (threshold == 0) return;
+    const RandomKey now = kernels::resolved(key);
+#pragma unroll
+    for (int j = 0; j < kWidth; j += 4) {
+      const auto block = kernels::philox(now, static_cast<std::uint32_t>((first + j) / 4));
+#pragma unroll
+      for (int w = 0; w < 4; ++w) value[j + w] = block.word[w] >= threshold ? value[j + w] * scale : 0.0f;
+    }
+  }
+  // Of one element.
+  template <class T>
+  __device__ __forceinline__ T of(Index element, T value) const {
+    if (threshold == 0) return value;
+    const auto block = kernels::philox(kernels::resolved(key), static_cast<std::uint32_t>(element / 4));
+    return block.word[element % 4] >= threshold ? value * static_cast<T>(scale) : T(0);
+  }
+};
+
+// Where forward finds a row: x, or the sum of residual and branch, which it stores. `near` is a value near
+// the mean of the row, given its first element.
+template <class S>
+struct PlainRows {
+  using Element = S;
+  const S* x;
+  __device__ __forceinline__ float near(Index start) const { return load(x + start); }
+  __device__ __forceinline__ Pack<S, kWidth> read(Index at, bool) const {
+    return *reinterpret_cast<const Pack<S, kWidth>*>(x + at);
+  }
+};
+
+template <class R, class S>
+struct ResidualRows {
+  using Element = R;
+  const R* residual;
+  const S* branch;
+  R* sum;
+  RowDropout dropout;
+  __device__ __forceinline__ float near(Index start) const { return load(residual + start); }
+  __device__ __forceinline__ Pack<R, kWidth> read(Index at, bool store_sum) const {
+    auto values = *reinterpret_cast<const Pack<R, kWidth>*>(residual + at);
+    const auto added = *reinterpret_cast<const Pack<S, kWidth>*>(branch + at);
+    float wide[kWidth];
+#pragma unroll
+    for (int j = 0; j < kWidth; ++j) wide[j] = load(&added.value[j]);
+    dropout.apply(at, wide);
+#pragma unroll
+    for (int j = 0; j < kWidth; ++j) store(&values.value[j], load(&values.value[j]) + wide[j]);
+    if (store_sum) *reinterpret_cast<Pack<R, kWidth>*>(sum + at) = values;
+    return values;
+  }
+};
+
+// Without a mean: RMS norm.
+template <class S, bool kWide, class Rows>
 __global__ void __launch_bounds__(kWide ? 1024 : kTeamBlock)
-    layer_norm_kernel(const S* x, Slot gamma, Slot beta, float eps, S* y, Slot mean, Slot rstd, Index rows,
+    layer_norm_kernel(Rows source, Slot gamma, Slot beta, float eps, S* y, Slot mean, Slot rstd, Index rows,
                       Index width, int team) {
   await_earlier_work();
-  using Values = Pack<S, kWidth>;
+  using Values = Pack<typename Rows::Element, kWidth>;
+  const bool centred = mean.data != nullptr;
   __shared__ float shared[kRows * kWarp];
   const auto [team_of_block, teams, column, active] = team_place<kWide>(team, width);
   float scale[kWidth], offset[kWidth];
@@ -101,9 +166,9 @@ __global__ void __launch_bounds__(kWide ? 1024 : kTeamBlock)
     Split<float> middle[kRows];
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      const S* from = x + min(row + r, rows - 1) * width;
-      if (active) in[r] = *reinterpret_cast<const Values*>(from + column);
-      first[r] = load(from);
+      const Index start = min(row + r, rows - 1) * width;
+      if (active) in[r] = source.read(start + column, row + r < rows);
+      first[r] = centred ? source.near(start) : 0.0f;
     }
     // Differences from the first element avoid cancellation in rows with a large mean.
 #pragma unroll
@@ -111,9 +176,9 @@ __global__ void __launch_bounds__(kWide ? 1024 : kTeamBlock)
       total[r] = 0.0f;
 #pragma unroll
       for (int j = 0; j < kWidth; ++j) total[r] += load(&in[r].value[j]) - first[r];
-      if (!active) total[r] = 0.0f;
+      if (!active || !centred) total[r] = 0.0f;
     }
-    team_sum<kWide>(total, team, shared);
+    if (centred) team_sum<kWide>(total, team, shared);
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       middle[r] = exact_sum(first[r], total[r] / n);
@@ -131,13 +196,13 @@ __global__ void __launch_bounds__(kWide ? 1024 : kTeamBlock)
       if (row + r >= rows) continue;
       const float root = reciprocal_root(squares[r] / n + eps);
       if (active) {
-        Values out;
+        Pack<S, kWidth> out;
 #pragma unroll
         for (int j = 0; j < kWidth; ++j) {
           const float d = (load(&in[r].value[j]) - middle[r].high) - middle[r].low;
           store(&out.value[j], d * root * scale[j] + offset[j]);
         }
-        *reinterpret_cast<Values*>(y + (row + r) * width + column) = out;
+        *reinterpret_cast<Pack<S, kWidth>*>(y + (row + r) * width + column) = out;
       }
       if (column == 0) {
         set_element(mean, row + r, middle[r].high);
@@ -147,6 +212,42 @@ __global__ void __launch_bounds__(kWide ? 1024 : kTeamBlock)
   }
 }
 
+// Where backward stores the gradient of a row: as dx, or with dsum added as that of the residual, and dropped
+// out as that of the branch.
+template <class S>
+struct PlainGradients {
+  using Element = S;
+  S* dx;
+  __device__ __forceinline__ bool wanted() const { return dx != nullptr; }
+  __device__ __forceinline__ void write(Index at, float (&value)[kWidth]) const {
+    Pack<S, kWidth> out;
+#pragma unroll
+    for (int j = 0; j < kWidth; ++j) store(&out.value[j], value[j]);
+    *reinterpret_cast<Pack<S, kWidth>*>(dx + at) = out;
+  }
+};
+
+template <class R, class S>
+struct ResidualGradients {
+  using Element = R;
+  const R* dsum;  // may be null, or dx
+  R* dx;
+  S* dbranch;  // may be null
+  RowDropout dropout;
+  __device__ __forceinline__ bool wanted() const { return true; }
+  __device__ __forceinline__ void write(Index at, float (&value)[kWidth]) const {
+    if (dsum != nullptr) {
+      const auto other = *reinterpret_cast<const Pack<R, kWidth>*>(dsum + at);
+#pragma unroll
+      for (int j = 0; j < kWidth; ++j) value[j] += load(&other.value[j]);
+    }
+    PlainGradients<R>{dx}.write(at, value);
+    if (dbranch == nullptr) return;
+    dropout.apply(at, value);
+    PlainGradients<S>{dbranch}.write(at, value);
+  }
+};
+
 // More than 512 threads have too few registers for two rows beside the sums, so they process one row at once.
 template <bool kWide, int kAtOnce>
 inline constexpr int kBackwardThreads = !kWide         ? kTeamBlock
@@ -154,12 +255,15 @@ inline constexpr int kBackwardThreads = !kWide         ? kTeamBlock
                                                        : 512;
 
 // `partial` [blocks, 2, width] receives Σ dy·normalised and Σ dy over each block's rows; may be null.
-template <class S, bool kWide, int kAtOnce>
+template <class S, bool kWide, int kAtOnce, class Gradients>
 __global__ void __launch_bounds__(kBackwardThreads<kWide, kAtOnce>)
-    layer_norm_backward_kernel(const S* x, Slot gamma, Slot mean, Slot rstd, const S* dy, S* dx,
-                               float* partial, Index rows, Index width, int team) {
+    layer_norm_backward_kernel(const typename Gradients::Element* x, Slot gamma, Slot mean, Slot rstd,
+                               const S* dy, Gradients target, float* partial, Index rows, Index width,
+                               int team) {
   await_earlier_work();
-  using Values = Pack<S, kWidth>;
+  using Values = Pack<typename Gradients::Element, kWidth>;
+  using Given = Pack<S, kWidth>;
+  const bool centred = mean.data != nullptr;
   __shared__ float shared[2 * kAtOnce * kWarp];
   __shared__ float held[2 * kWidth][kWide ? 1 : kTeamBlock];
   const auto [team_of_block, teams, column, active] = team_place<kWide>(team, width);
@@ -170,14 +274,15 @@ __global__ void __launch_bounds__(kBackwardThreads<kWide, kAtOnce>)
   const Index stride = Index{gridDim.x} * teams * kAtOnce;
   for (Index base = Index{blockIdx.x} * teams * kAtOnce; base < rows; base += stride) {
     const Index row = base + team_of_block * kAtOnce;
-    Values in[kAtOnce] = {}, gradient[kAtOnce] = {};
+    Values in[kAtOnce] = {};
+    Given gradient[kAtOnce] = {};
     float middle[kAtOnce], root[kAtOnce];
 #pragma unroll
     for (int r = 0; r < kAtOnce; ++r) {
       const Index from = min(row + r, rows - 1);
       if (active) {
         in[r] = *reinterpret_cast<const Values*>(x + from * width + column);
-        gradient[r] = *reinterpret_cast<const Values*>(dy + from * width + column);
+        gradient[r] = *reinterpret_cast<const Given*>(dy + from * width + column);
       }
       middle[r] = element(mean, from, 0.0f);
       root[r] = element(rstd, from, 0.0f);
@@ -200,19 +305,19 @@ __global__ void __launch_bounds__(kBackwardThreads<kWide, kAtOnce>)
       sums[2 * r] = first;
       sums[2 * r + 1] = second;
     }
-    if (dx == nullptr) continue;
+    if (!target.wanted()) continue;
     team_sum<kWide>(sums, team, shared);
 #pragma unroll
     for (int r = 0; r < kAtOnce; ++r) {
       if (!active || row + r >= rows) continue;
-      const float c1 = sums[2 * r] / n, c2 = sums[2 * r + 1] / n;
-      Values out;
+      const float c1 = centred ? sums[2 * r] / n : 0.0f, c2 = sums[2 * r + 1] / n;
+      float out[kWidth];
 #pragma unroll
       for (int j = 0; j < kWidth; ++j) {
         const float normal = (load(&in[r].value[j]) - middle[r]) * root[r], d = load(&gradient[r].value[j]);
-        store(&out.value[j], root[r] * (d * scale[j] - c1 - normal * c2));
+        out[j] = root[r] * (d * scale[j] - c1 - normal * c2);
       }
-      *reinterpret_cast<Values*>(dx + (row + r) * width + column) = out;
+      target.write((row + r) * width + column, out);
     }
   }
   if (partial == nullptr) return;
@@ -253,11 +358,14 @@ __global__ void layer_norm_any_kernel(Slot x, Slot gamma, Slot beta, double eps,
   const T n = static_cast<T>(width);
   for (Index row = blockIdx.x; row < rows; row += gridDim.x) {
     const Index start = row * width;
-    const T first = load_any<T>(x.data, x.dtype, start);
     T total = 0, squares = 0;
-    for (Index i = threadIdx.x; i < width; i += blockDim.x)
-      total += load_any<T>(x.data, x.dtype, start + i) - first;
-    const Split<T> middle = exact_sum(first, block_reduce(total, T(0), shared, Sum{}) / n);
+    Split<T> middle{};
+    if (mean.data != nullptr) {
+      const T first = load_any<T>(x.data, x.dtype, start);
+      for (Index i = threadIdx.x; i < width; i += blockDim.x)
+        total += load_any<T>(x.data, x.dtype, start + i) - first;
+      middle = exact_sum(first, block_reduce(total, T(0), shared, Sum{}) / n);
+    }
     for (Index i = threadIdx.x; i < width; i += blockDim.x) {
       const T d = (load_any<T>(x.data, x.dtype, start + i) - middle.high) - middle.low;
       squares += d * d;
@@ -294,10 +402,33 @@ __global__ void layer_norm_backward_any_kernel(Slot x, Slot gamma, Slot mean, Sl
       first += d;
       second += d * normal(i);
     }
-    const T c1 = block_reduce(first, T(0), shared, Sum{}) / n;
+    const T c1 = mean.data != nullptr ? block_reduce(first, T(0), shared, Sum{}) / n : T(0);
     const T c2 = block_reduce(second, T(0), shared, Sum{}) / n;
     for (Index i = threadIdx.x; i < width; i += blockDim.x)
       store_any(dx.data, dx.dtype, row * width + i, root * (scaled(i) - c1 - normal(i) * c2));
+  }
+}
+
+// sum = residual + dropout(branch), and the gradients of both, by element.
+template <class T>
+__global__ void residual_sum_any_kernel(Slot residual, Slot branch, Slot sum, RowDropout dropout,
+                                        Index count) {
+  await_earlier_work();
+  for (Index i = Index{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += Index{gridDim.x} * blockDim.x)
+    store_any(sum.data, sum.dtype, i,
+              load_any<T>(residual.data, residual.dtype, i) +
+                  dropout.of(i, load_any<T>(branch.data, branch.dtype, i)));
+}
+
+template <class T>
+__global__ void residual_gradients_any_kernel(const T* through_norm, Slot dsum, Slot dx, Slot dbranch,
+                                              RowDropout dropout, Index count) {
+  await_earlier_work();
+  for (Index i = Index{blockIdx.x} * blockDim.x + threadIdx.x; i < count;
+       i += Index{gridDim.x} * blockDim.x) {
+    const T value = through_norm[i] + element(dsum, i, T(0));
+    store_any(dx.data, dx.dtype, i, value);
+    set_element(dbranch, i, dropout.of(i, value));
   }
 }
 
@@ -403,63 +534,75 @@ unsigned row_blocks(Index rows, int teams, int block, int threads) {
   return static_cast<unsigned>(std::clamp<Index>(ceil_div(rows, Index{teams} * kRows), 1, most));
 }
 
-}  // namespace
+// Whether all are aligned packs of one type below f64; undefined tensors are ignored.
+bool alike(std::initializer_list<const Tensor*> tensors, Index width) {
+  return column_types(tensors, width).packed;
+}
 
-void CudaNorm::layer_norm(const RowNormForward& args) {
+// Launches for rows that fit into registers. visit(TypeTag<S>{}, launch) calls launch with the rows.
+template <class Visit>
+bool norm_in_registers(CudaBackend& backend, const RowNormForward& args, ColumnTypes types, Visit&& visit) {
   const auto& [x, gamma, beta, y, mean, rstd, eps, groups] = args;
-  if (x.numel() == 0) return;
-  const Index rows = mean.numel(), width = x.numel() / rows;
-  const ColumnTypes types = column_types({&x, &y}, width);
-  const bool done =
-      visit_rows(types, x.dtype(), width, [&]<class S, bool kWide>(TypeTag<S>, std::bool_constant<kWide>) {
-        const int team = team_of(width), block = kWide ? team : kTeamBlock;
-        // Several waves of blocks, each with several rows to amortise loading the parameters.
-        launch_early("layer_norm", layer_norm_kernel<S, kWide>, row_blocks(rows, block / team, block, 8192),
-                     block, backend.stream(), x.data<S>(), slot_of(gamma), slot_of(beta),
-                     static_cast<float>(eps), y.data<S>(), slot_of(mean), slot_of(rstd), rows, width, team);
-      });
-  if (done) return;
-  visit_compute(types.compute, [&]<class T>(TypeTag<T>) {
+  const Index rows = rstd.numel(), width = x.numel() / rows;
+  return visit_rows(types, y.dtype(), width, [&]<class S, bool kWide>(TypeTag<S>, std::bool_constant<kWide>) {
+    const int team = team_of(width), block = kWide ? team : kTeamBlock;
+    visit(TypeTag<S>{}, [&]<class Rows>(const Rows& source) {
+      // Several waves of blocks, each with several rows to amortise loading the parameters.
+      launch_early("layer_norm", layer_norm_kernel<S, kWide, Rows>,
+                   row_blocks(rows, block / team, block, 8192), block, backend.stream(), source,
+                   slot_of(gamma), slot_of(beta), static_cast<float>(eps), y.data<S>(), slot_of(mean),
+                   slot_of(rstd), rows, width, team);
+    });
+  });
+}
+
+void norm_of_any(CudaBackend& backend, const RowNormForward& args, DType compute) {
+  const auto& [x, gamma, beta, y, mean, rstd, eps, groups] = args;
+  const Index rows = rstd.numel(), width = x.numel() / rows;
+  visit_compute(compute, [&]<class T>(TypeTag<T>) {
     launch_early("layer_norm", layer_norm_any_kernel<T>, blocks_for(rows, 1), kThreads, backend.stream(),
                  slot_of(x), slot_of(gamma), slot_of(beta), eps, slot_of(y), slot_of(mean), slot_of(rstd),
                  rows, width);
   });
 }
 
-void CudaNorm::layer_norm_backward(const RowNormBackward& args) {
+// As norm_in_registers; launch takes the place of the gradients.
+template <class Visit>
+bool gradients_in_registers(CudaBackend& backend, const RowNormBackward& args, ColumnTypes types,
+                            Visit&& visit) {
   const auto& [x, gamma, mean, rstd, dy, dx, dgamma, dbeta, groups] = args;
   const bool parameters = dgamma.defined() || dbeta.defined();
-  if (x.numel() == 0) {
-    if (dgamma.defined()) backend.fill(dgamma, 0.0);
-    if (dbeta.defined()) backend.fill(dbeta, 0.0);
-    return;
-  }
-  if (!parameters && !dx.defined()) return;
-  const Index rows = mean.numel(), width = x.numel() / rows;
-  const ColumnTypes types = column_types({&x, &dy, &dx}, width);
-  const bool done =
-      visit_rows(types, x.dtype(), width, [&]<class S, bool kWide>(TypeTag<S>, std::bool_constant<kWide>) {
+  const Index rows = rstd.numel(), width = x.numel() / rows;
+  return visit_rows(
+      types, dy.dtype(), width, [&]<class S, bool kWide>(TypeTag<S>, std::bool_constant<kWide>) {
         const int team = team_of(width), block = kWide ? team : kTeamBlock;
         // One wave of few blocks, because each block writes partial sums for a whole row.
         const unsigned blocks = row_blocks(rows, block / team, block, 512);
         const Tensor partial = backend.workspace(Shape{parameters ? blocks : 0, 2, width}, DType::f32);
-        auto* kernel = layer_norm_backward_kernel<S, kWide, kRows>;
-        if constexpr (kWide) {
-          if (block > kBackwardThreads<kWide, kRows>) kernel = layer_norm_backward_kernel<S, kWide, 1>;
-        }
-        launch_early("layer_norm_backward", kernel, blocks, block, backend.stream(), x.data<S>(),
-                     slot_of(gamma), slot_of(mean), slot_of(rstd), dy.data<S>(), data_or_null<S>(dx),
-                     parameters ? partial.data<float>() : nullptr, rows, width, team);
+        visit(TypeTag<S>{}, [&]<class Gradients>(const Gradients& target) {
+          auto* kernel = layer_norm_backward_kernel<S, kWide, kRows, Gradients>;
+          if constexpr (kWide) {
+            if (block > kBackwardThreads<kWide, kRows>)
+              kernel = layer_norm_backward_kernel<S, kWide, 1, Gradients>;
+          }
+          launch_early("layer_norm_backward", kernel, blocks, block, backend.stream(),
+                       x.data<typename Gradients::Element>(), slot_of(gamma), slot_of(mean), slot_of(rstd),
+                       dy.data<S>(), target, parameters ? partial.data<float>() : nullptr, rows, width, team);
+        });
         if (parameters)
           finish_parameters<float>(partial.data<float>(), blocks, width, dgamma, dbeta, backend.stream());
       });
-  if (done) return;
-  visit_compute(types.compute, [&]<class T>(TypeTag<T>) {
-    if (parameters) {  // before dx, which may overwrite dy
+}
+
+void gradients_of_any(CudaBackend& backend, const RowNormBackward& args, DType compute) {
+  const auto& [x, gamma, mean, rstd, dy, dx, dgamma, dbeta, groups] = args;
+  const Index rows = rstd.numel(), width = x.numel() / rows;
+  visit_compute(compute, [&]<class T>(TypeTag<T>) {
+    if (dgamma.defined() || dbeta.defined()) {  // before dx, which may overwrite dy
       const Index columns = ceil_div(width, kWarp);
       const Index slices = std::clamp<Index>(ceil_div(rows, kSliceWarps * 4), 1,
                                              std::max<Index>(1, kProcessors * 8 / columns));
-      const Tensor partial = backend.workspace(Shape{slices, 2, width}, types.compute);
+      const Tensor partial = backend.workspace(Shape{slices, 2, width}, compute);
       launch_early("layer_norm_backward", parameter_sums_kernel<T>,
                    dim3(static_cast<unsigned>(columns), static_cast<unsigned>(slices)), kSliceWarps * kWarp,
                    backend.stream(), slot_of(x), slot_of(mean), slot_of(rstd), slot_of(dy), rows, width,
@@ -470,6 +613,103 @@ void CudaNorm::layer_norm_backward(const RowNormBackward& args) {
     launch_early("layer_norm_backward", layer_norm_backward_any_kernel<T>, blocks_for(rows, 1), kThreads,
                  backend.stream(), slot_of(x), slot_of(gamma), slot_of(mean), slot_of(rstd), slot_of(dy),
                  slot_of(dx), rows, width);
+  });
+}
+
+// Whether there is nothing to do; clears the gradients of parameters for empty x.
+bool is_empty(CudaBackend& backend, const RowNormBackward& args) {
+  const bool parameters = args.dgamma.defined() || args.dbeta.defined();
+  if (args.x.numel() > 0) return !parameters && !args.dx.defined();
+  for (const Tensor& gradient : {args.dgamma, args.dbeta}) {
+    if (gradient.defined()) backend.fill(gradient, 0.0);
+  }
+  return true;
+}
+
+RowDropout dropout_of(const RandomKey& key, double p) {
+  return {key, static_cast<std::uint64_t>(std::llround(p * 0x1p32)), static_cast<float>(1.0 / (1.0 - p))};
+}
+
+// The residual is f32, or of the type of the branch; the kernels in registers have no other types.
+bool has_residual_kernel(bool sums_alike, bool branches_alike, const Tensor& sum, const Tensor& branch) {
+  return sums_alike && branches_alike && (sum.dtype() == DType::f32 || sum.dtype() == branch.dtype());
+}
+
+// Calls visit(TypeTag<R>{}) with the type of the residual beside a branch of type S.
+template <class S, class Visit>
+void visit_residual(const Tensor& sum, Visit&& visit) {
+  sum.dtype() == DType::f32 ? visit(TypeTag<float>{}) : visit(TypeTag<S>{});
+}
+
+}  // namespace
+
+void CudaNorm::layer_norm(const RowNormForward& args) {
+  const auto& [x, gamma, beta, y, mean, rstd, eps, groups] = args;
+  if (x.numel() == 0) return;
+  const ColumnTypes types = column_types({&x, &y}, x.numel() / rstd.numel());
+  const bool done = norm_in_registers(backend, args, types, [&]<class S>(TypeTag<S>, const auto& launch) {
+    launch(PlainRows<S>{args.x.data<S>()});
+  });
+  if (!done) norm_of_any(backend, args, types.compute);
+}
+
+void CudaNorm::layer_norm_backward(const RowNormBackward& args) {
+  if (is_empty(backend, args)) return;
+  const Index width = args.x.numel() / args.rstd.numel();
+  const ColumnTypes types = column_types({&args.x, &args.dy, &args.dx}, width);
+  const bool done = gradients_in_registers(
+      backend, args, types,
+      [&]<class S>(TypeTag<S>, const auto& launch) { launch(PlainGradients<S>{data_or_null<S>(args.dx)}); });
+  if (!done) gradients_of_any(backend, args, types.compute);
+}
+
+void CudaNorm::residual_norm(const ResidualNormForward& args) {
+  const Tensor &sum = args.norm.x, &y = args.norm.y;
+  const Index count = sum.numel();
+  if (count == 0) return;
+  const Index width = count / args.norm.rstd.numel();
+  const RowDropout dropout = dropout_of(args.key, args.p);
+  ColumnTypes types = column_types({&sum, &args.residual, &args.branch, &y}, width);
+  types.packed = has_residual_kernel(alike({&sum, &args.residual}, width), alike({&args.branch, &y}, width),
+                                     sum, args.branch);
+  const bool done =
+      norm_in_registers(backend, args.norm, types, [&]<class S>(TypeTag<S>, const auto& launch) {
+        visit_residual<S>(sum, [&]<class R>(TypeTag<R>) {
+          launch(ResidualRows<R, S>{args.residual.data<R>(), args.branch.data<S>(), sum.data<R>(), dropout});
+        });
+      });
+  if (done) return;
+  visit_compute(types.compute, [&]<class T>(TypeTag<T>) {
+    launch_early("residual_norm", residual_sum_any_kernel<T>, blocks_for(count, kThreads), kThreads,
+                 backend.stream(), slot_of(args.residual), slot_of(args.branch), slot_of(sum), dropout,
+                 count);
+  });
+  norm_of_any(backend, args.norm, types.compute);
+}
+
+void CudaNorm::residual_norm_backward(const ResidualNormBackward& args) {
+  const RowNormBackward& norm = args.norm;
+  if (is_empty(backend, norm)) return;
+  const Index count = norm.x.numel(), width = count / norm.rstd.numel();
+  const RowDropout dropout = dropout_of(args.key, args.p);
+  ColumnTypes types = column_types({&norm.x, &norm.dy, &norm.dx, &args.dsum, &args.dbranch}, width);
+  types.packed = has_residual_kernel(alike({&norm.x, &norm.dx, &args.dsum}, width),
+                                     alike({&norm.dy, &args.dbranch}, width), norm.x, norm.dy);
+  const bool done =
+      gradients_in_registers(backend, norm, types, [&]<class S>(TypeTag<S>, const auto& launch) {
+        visit_residual<S>(norm.x, [&]<class R>(TypeTag<R>) {
+          launch(ResidualGradients<R, S>{data_or_null<R>(args.dsum), norm.dx.data<R>(),
+                                         data_or_null<S>(args.dbranch), dropout});
+        });
+      });
+  if (done) return;
+  RowNormBackward through = norm;
+  through.dx = backend.workspace(norm.x.shape(), types.compute);
+  gradients_of_any(backend, through, types.compute);
+  visit_compute(types.compute, [&]<class T>(TypeTag<T>) {
+    launch_early("residual_norm_backward", residual_gradients_any_kernel<T>, blocks_for(count, kThreads),
+                 kThreads, backend.stream(), through.dx.data<T>(), slot_of(args.dsum), slot_of(norm.dx),
+                 slot_of(args.dbranch), dropout, count);
   });
 }
 

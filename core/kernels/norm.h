@@ -1,6 +1,7 @@
-// Normalisation kernels: batch, layer and group norm.
+// Normalisation kernels: batch, layer, RMS and group norm.
 #pragma once
 
+#include "core/random.h"
 #include "core/tensor.h"
 
 namespace tandem {
@@ -33,10 +34,11 @@ struct BatchNormBackward {
        accumulate_dbeta = false;
 };
 
-// Layer norm and group norm; gamma and beta [width] or absent, mean and rstd f32 (f64 for f64 x).
+// Layer norm and group norm; gamma and beta [width] or absent, mean and rstd f32 (f64 for f64 x). RMS norm is
+// a layer norm without mean: x is divided by √(mean x² + eps).
 struct RowNormForward {
   Tensor x, gamma, beta;
-  Tensor y, mean, rstd;  // outputs
+  Tensor y, mean, rstd;  // outputs; layer norm without mean: RMS norm
   double eps = 1e-5;
   Index groups = 1;  // of group norm
 };
@@ -47,6 +49,23 @@ struct RowNormBackward {
   Tensor dx;             // or absent; may be dy itself
   Tensor dgamma, dbeta;  // or absent
   Index groups = 1;
+};
+
+// norm.x = residual + dropout(branch), rounded to its own type, then layer or RMS norm of norm.x. The mask of
+// dropout is that of RandomKernels::dropout; p = 0: none.
+struct ResidualNormForward {
+  RowNormForward norm;  // norm.x is an output
+  Tensor residual, branch;
+  RandomKey key;
+  double p = 0.0;
+};
+
+struct ResidualNormBackward {
+  RowNormBackward norm;  // norm.dx, required: the gradient of norm.x through the norm, plus dsum
+  Tensor dsum;           // gradient from other readers of norm.x, or absent; may be norm.dx itself
+  Tensor dbranch;        // dropout(norm.dx), or absent
+  RandomKey key;
+  double p = 0.0;
 };
 
 struct NormKernels {
@@ -61,6 +80,8 @@ struct NormKernels {
   // Rows of `width` elements: x viewed [rows, width]; mean, rstd [rows].
   virtual void layer_norm(const RowNormForward& args) = 0;
   virtual void layer_norm_backward(const RowNormBackward& args) = 0;
+  virtual void residual_norm(const ResidualNormForward& args) = 0;
+  virtual void residual_norm_backward(const ResidualNormBackward& args) = 0;
   // x [N, …, C]; mean, rstd [N, groups].
   virtual void group_norm(const RowNormForward& args) = 0;
   virtual void group_norm_backward(const RowNormBackward& args) = 0;

@@ -10,6 +10,7 @@
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/loss.h"
 #include "autograd/ops/matmul.h"
+#include "autograd/ops/norm.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/softmax.h"
 #include "core/backend.h"
@@ -73,6 +74,30 @@ TEST_CASE("a lowered op equals the op on operands that were cast by hand", "[aut
     CHECK(got.dtype() == dtype);
     CHECK(got.to_vector<float>() == expected.to_vector<float>());
   }
+}
+
+TEST_CASE("a norm gives its product the 16-bit type", "[autocast]") {
+  const Tensor x = ramp({3, 8}), scale = ramp({8});
+  const auto norms = [&](NormResult result) {
+    return std::pair{layer_norm(x, scale, {}, 1, 1e-5, result), rms_norm(x, scale, 1e-5, result)};
+  };
+  const auto [wide, wide_rms] = norms(NormResult::for_product);
+  CHECK(wide.dtype() == DType::f32);
+  CHECK(wide_rms.dtype() == DType::f32);
+  {
+    const Autocast autocast(Precision::amp_bf16());
+    const auto [narrow, narrow_rms] = norms(NormResult::for_product);
+    CHECK(narrow.to_vector<double>() == cast(wide, DType::bf16).to_vector<double>());
+    CHECK(narrow.dtype() == DType::bf16);
+    CHECK(narrow_rms.dtype() == DType::bf16);
+    CHECK(norms(NormResult::wide).first.dtype() == DType::f32);
+    CHECK(residual_norm(x, cast(x, DType::bf16), scale).normed.dtype() == DType::bf16);
+    CHECK(residual_norm(x, cast(x, DType::bf16), scale).sum.dtype() == DType::f32);
+  }
+  Precision denied = Precision::amp_bf16();
+  denied.lists.deny = {"layer_norm"};
+  const Autocast autocast(denied);
+  CHECK(norms(NormResult::for_product).first.dtype() == DType::f32);
 }
 
 TEST_CASE("f64 and integers are never touched", "[autocast]") {

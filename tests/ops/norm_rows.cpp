@@ -4,11 +4,16 @@
 #include <map>
 #include <optional>
 
+#include "autograd/engine.h"
+#include "autograd/leaf.h"
 #include "autograd/modes.h"
+#include "autograd/ops/elementwise.h"
 #include "autograd/ops/norm.h"
+#include "core/random.h"
 #include "tests/ops/harness.h"
 #include "tests/support/errors.h"
 #include "tests/support/tensors.h"
+#include "tests/support/tolerance.h"
 
 using namespace tandem;
 using namespace tandem::test;
@@ -226,11 +231,126 @@ Rows group_norm_rows() {
   return rows;
 }
 
+// x/√(mean x² + eps) over the last axis, times gamma.
+Array scaled_to_one(const Array& x, const Array* gamma, double eps) {
+  Array y = x;
+  const Index width = x.shape.at(-1);
+  for (std::size_t row = 0; row * static_cast<std::size_t>(width) < x.values.size(); ++row) {
+    double* const values = y.values.data() + row * static_cast<std::size_t>(width);
+    double squares = 0.0;
+    for (Index i = 0; i < width; ++i) squares += values[i] * values[i];
+    for (Index i = 0; i < width; ++i)
+      values[i] *= (gamma ? (*gamma)(i) : 1.0) / std::sqrt(squares / static_cast<double>(width) + eps);
+  }
+  return y;
+}
+
+Rows rms_norm_rows() {
+  const Draw parameter{.low = 0.5, .high = 1.5, .parameter = true};
+  return {{.op = "rms_norm",
+           .run = RUN(rms_norm(x[0], x[1])),
+           .oracle = [](const Arrays& x) { return scaled_to_one(x[0], &x[1], 1e-5); },
+           .cases = {{{4, 5}, {5}}, {{2, 3, 4}, {4}}, {{0, 5}, {5}}, {{67, 301}, {301}}, {{9, 64}, {64}}},
+           .draws = {{}, parameter},
+           .slack = 2.0,  // relative to a root that is itself rounded
+           .refusals = {{"[rms_norm] gamma must be floating and of shape [3], got f32[4]",
+                         CALL(rms_norm(zeros({2, 3}), zeros({4})))},
+                        {"[rms_norm] x must be floating with at least 1 axes",
+                         CALL(rms_norm(Tensor::scalar(1.0, {.device = test_device()}), {}))}}},
+          {.op = "rms_norm",
+           .variant = "bare",
+           .run = RUN(rms_norm(x[0], {}, 1e-3)),
+           .oracle = [](const Arrays& x) { return scaled_to_one(x[0], nullptr, 1e-3); },
+           .cases = {{{4, 5}}, {{3, 8}}},
+           .slack = 2.0}};  // the same
+}
+
+constexpr std::uint64_t kResidualSeed = 23;
+
+ResidualNormResult residual(const TensorList& x, const ResidualNormOptions& options) {
+  const RandomScope scope(kResidualSeed, /*step=*/2, /*micro_batch=*/0);
+  return residual_norm(x[0], x[1], x[2], options.rms ? Tensor() : x[3], options);
+}
+
+// x + dropout(branch): element i is kept where word i % 4 of block i / 4 is at least p·2³².
+Array residual_sum(const Arrays& x, double p) {
+  const RandomKey key{
+      .seed = kResidualSeed, .purpose = RandomPurpose::dropout, .call = 0, .step = 2, .micro_batch = 0};
+  Array sum = x[0];
+  for (std::size_t i = 0; i < sum.values.size(); ++i) {
+    const std::uint32_t word = philox(key, static_cast<std::uint32_t>(i / 4))[i % 4];
+    sum.values[i] += word >= p * 0x1p32 ? x[1].values[i] / (1 - p) : 0.0;
+  }
+  return sum;
+}
+
+Array normed_sum(const Arrays& x, const ResidualNormOptions& options) {
+  const Array sum = residual_sum(x, options.dropout);
+  if (options.rms) return scaled_to_one(sum, &x[2], options.eps);
+  Array y = normalised(sum, options.eps, [](const Indices& i) { return Indices(i.begin(), i.end() - 1); });
+  for_each_index(y.shape, [&](const Indices& i) { y.at(i) = y.at(i) * x[2](i.back()) + x[3](i.back()); });
+  return y;
+}
+
+// Rows of the sum alone, of the norm alone, and of both, so that gradients of each meet.
+Rows residual_norm_rows() {
+  const std::pair<const char*, ResidualNormOptions> forms[] = {
+      {"layer norm", {}},
+      {"layer norm, dropout", {.dropout = 0.3}},
+      {"RMS norm, dropout", {.eps = 1e-3, .rms = true, .dropout = 0.25}},
+      {"RMS norm", {.rms = true}}};
+  const Draw parameter{.low = 0.5, .high = 1.5, .parameter = true};
+  Rows rows;
+  for (const auto& [name, options] : forms) {
+    std::vector<Shapes> cases;
+    for (const Shape& shape : {Shape{4, 5}, {2, 3, 4}, {0, 5}, {67, 301}, {9, 64}, {3, 1040}}) {
+      const Shape width{shape.at(-1)};
+      cases.push_back({shape, shape, width});
+      if (!options.rms) cases.back().push_back(width);
+    }
+    const auto row = [&, &shared = options, variant = std::string(name)](const char* part, auto run,
+                                                                         auto oracle) {
+      const ResidualNormOptions form = shared;
+      rows.push_back({.op = "residual_norm",
+                      .variant = variant + ", " + part,
+                      .run = [=](const TensorList& x) { return run(residual(x, form)); },
+                      .oracle = [=](const Arrays& x) { return oracle(x, form); },
+                      .cases = cases,
+                      .draws = {{.parameter = true}, {}, parameter, parameter},
+                      .wide_output = 0,
+                      .normalised = true,  // sums of both results may cancel
+                      .slack = 2.0});      // relative to a deviation that is itself rounded
+    };
+    row(
+        "normed", [](const ResidualNormResult& y) { return y.normed; }, normed_sum);
+    row(
+        "sum", [](const ResidualNormResult& y) { return cast(y.sum, y.normed.dtype()); },
+        [](const Arrays& x, const ResidualNormOptions& form) { return residual_sum(x, form.dropout); });
+    row(
+        "both", [](const ResidualNormResult& y) { return add(cast(y.sum, y.normed.dtype()), y.normed); },
+        [](const Arrays& x, const ResidualNormOptions& form) {
+          Array y = residual_sum(x, form.dropout);
+          const Array normed = normed_sum(x, form);
+          for (std::size_t i = 0; i < y.values.size(); ++i) y.values[i] += normed.values[i];
+          return y;
+        });
+  }
+  rows[0].refusals = {
+      {"[residual_norm] branch must be floating and like x f32[2,3], got f32[3,3]",
+       CALL(residual_norm(zeros({2, 3}), zeros({3, 3}), {}))},
+      {"[residual_norm] RMS norm has no beta, got f32[3]; leave it out, or use layer norm",
+       CALL(residual_norm(zeros({2, 3}), zeros({2, 3}), zeros({3}), zeros({3}), {.rms = true}))},
+      {"[residual_norm] the probability must lie in [0,1), got 1",
+       CALL(residual_norm(zeros({2, 3}), zeros({2, 3}), zeros({3}), zeros({3}), {.dropout = 1.0}))}};
+  return rows;
+}
+
 }  // namespace
 
 Rows tandem::test::norm_rows() {
   Rows rows;
-  for (Rows (*part)() : {batch_norm_rows, layer_norm_rows, group_norm_rows}) {
+  for (Rows (*part)() :
+       {batch_norm_rows, layer_norm_rows, rms_norm_rows, residual_norm_rows, group_norm_rows}) {
     for (Row& row : part()) rows.push_back(std::move(row));
   }
   return rows;
@@ -269,4 +389,94 @@ TEST_CASE("batch statistics of large numbers do not cancel", "[ops][norm]") {
 TEST_CASE("shadow statistics without live ones are refused", "[ops][norm]") {
   CHECK_FAILS(UserError, batch_norm_train(zeros({2, 3}), {}, {}, {{}, {}, zeros({3}), zeros({3})}),
               "next statistics need the live ones");
+}
+
+namespace {
+
+void check_values(const Tensor& y, const std::vector<double>& expected) {
+  const std::vector<double> got = y.to_vector<double>();
+  REQUIRE(got.size() == expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i) CHECK(got[i] == Approx(expected[i]).margin(2e-6));
+}
+
+}  // namespace
+
+// PyTorch 2.11's layer_norm and rms_norm in FP64.
+TEST_CASE("row norms of known values", "[ops][norm]") {
+  const Tensor x = tensor_of({1, 2, 3, 6}, {1, 4}, DType::f64);
+  check_values(layer_norm(x, {}, {}), {-1.069043, -0.534522, 0.0, 1.603565});
+  check_values(layer_norm(x * 1e-3, {}, {}), {-0.544331, -0.272166, 0.0, 0.816497});
+  check_values(layer_norm(x * 1e-3, {}, {}, 1, 1e-12), {-1.069045, -0.534522, 0.0, 1.603567});
+  check_values(rms_norm(x, {}), {0.282843, 0.565685, 0.848528, 1.697056});
+  const Tensor half = x * 0.5;
+  check_values(residual_norm(half, half, {}).normed, {-1.069043, -0.534522, 0.0, 1.603565});
+  check_values(residual_norm(half, half, {}, {}, {.rms = true}).normed,
+               {0.282843, 0.565685, 0.848528, 1.697056});
+}
+
+TEST_CASE("a residual norm is dropout, sum and norm", "[ops][norm]") {
+  const auto drawn = [](const Shape& shape, DType dtype, std::uint64_t seed) {
+    return random_tensor(shape, dtype, seed, -2.0, 2.0);
+  };
+  const Shape shape{5, 37}, width{37};  // rows begin within a block of four random numbers
+  for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16}) {
+    for (const bool rms : {false, true}) {
+      const Tensor x = drawn(shape, wide_of(dtype), 1), branch = drawn(shape, dtype, 2);
+      const Tensor gamma = drawn(width, wide_of(dtype), 3),
+                   beta = rms ? Tensor() : drawn(width, wide_of(dtype), 4);
+      const ResidualNormOptions options{.rms = rms, .dropout = 0.3};
+      const auto run = [&] {
+        const RandomScope scope(5, /*step=*/1, /*micro_batch=*/0);
+        return residual_norm(x, branch, gamma, beta, options);
+      };
+      const ResidualNormResult fused = run();
+      const HigherOrder composition;
+      const ResidualNormResult composed = run();
+      CHECK(fused.sum.dtype() == wide_of(dtype));
+      CHECK(fused.normed.dtype() == dtype);
+      CHECK(composed.sum.dtype() == wide_of(dtype));
+      CHECK(composed.normed.dtype() == dtype);
+      // Composed dropout rounds to 16 bits before the sum.
+      const double error = dtype == DType::f64 ? 1e-14 : is_16bit(dtype) ? 4e-3 : 1e-6;
+      CHECK(normalised_error(fused.sum.to_vector<double>(), composed.sum.to_vector<double>()) < error);
+      CHECK(normalised_error(fused.normed.to_vector<double>(), composed.normed.to_vector<double>()) < error);
+    }
+  }
+}
+
+TEST_CASE("a residual norm without dropout has the bits of sum and norm", "[ops][norm]") {
+  const Shape shape{6, 48}, width{48};
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const Tensor x = random_tensor(shape, dtype, 1, -2.0, 2.0),
+                 branch = random_tensor(shape, dtype, 2, -2.0, 2.0);
+    const Tensor gamma = random_tensor(width, DType::f32, 3, 0.5, 1.5),
+                 beta = random_tensor(width, DType::f32, 4, 0.5, 1.5);
+    const ResidualNormResult y = residual_norm(x, branch, gamma, beta, {.dropout = 0.4, .training = false});
+    const Tensor sum = add(x, branch);
+    CHECK(y.sum.to_vector<double>() == sum.to_vector<double>());
+    CHECK(y.normed.to_vector<double>() == layer_norm(sum, gamma, beta).to_vector<double>());
+    const Tensor scaled = residual_norm(x, branch, gamma, {}, {.rms = true}).normed;
+    CHECK(scaled.to_vector<double>() == rms_norm(sum, gamma).to_vector<double>());
+  }
+}
+
+TEST_CASE("a residual norm can give the type of its sum", "[ops][norm]") {
+  const Shape shape{4, 24};
+  const auto run = [&](DType dtype, bool wide) {
+    const Tensor x = leaf(random_tensor(shape, wide_of(dtype), 1)),
+                 branch = leaf(random_tensor(shape, dtype, 2));
+    const RandomScope scope(3, /*step=*/0, /*micro_batch=*/0);
+    const ResidualNormResult y = residual_norm(x, branch, {}, {}, {.dropout = 0.2, .wide = wide});
+    const Tensor outputs[] = {y.sum, y.normed}, wanted[] = {x, branch};
+    const Tensor dy[] = {random_tensor(shape, y.sum.dtype(), 5), random_tensor(shape, y.normed.dtype(), 6)};
+    TensorList results{y.sum, y.normed};
+    for (const Tensor& gradient : gradients(outputs, dy, wanted)) results.push_back(gradient);
+    return results;
+  };
+  const TensorList narrow = run(DType::bf16, false), wide = run(DType::bf16, true);
+  CHECK(narrow[1].dtype() == DType::bf16);
+  CHECK(wide[1].dtype() == DType::f32);
+  CHECK(wide[3].dtype() == DType::bf16);
+  for (std::size_t i = 0; i < wide.size(); ++i)
+    CHECK(normalised_error(narrow[i].to_vector<double>(), wide[i].to_vector<double>()) < 8e-3);
 }

@@ -34,7 +34,7 @@ const std::map<CastRule, Names>& rule_table() {
         // reductions
         "cumsum", "logsumexp", "mean", "norm", "prod", "sum", "var",
         // normalisation over a sample, softmax, ranking
-        "group_norm", "layer_norm", "log_softmax", "softmax", "sort", "topk",
+        "group_norm", "layer_norm", "log_softmax", "rms_norm", "softmax", "sort", "topk",
         // losses
         "bce_with_logits", "cross_entropy", "dice_loss", "focal_loss", "huber_loss", "kl_div", "l1_loss",
         "mse_loss", "nll_loss", "smooth_l1_loss", "soft_cross_entropy"}},
@@ -53,7 +53,7 @@ const std::map<CastRule, Names>& rule_table() {
         "argmax", "argmin", "broadcast_to", "dropout", "embedding", "flip", "gather", "index_select", "max",
         "min", "pad", "permute", "reshape", "slice", "split", "unbind",
         // f32 parameters and statistics
-        "batch_norm_infer", "batch_norm_train"}},
+        "batch_norm_infer", "batch_norm_train", "residual_norm"}},
       {CastRule::banned, {"bce_loss"}},
       {CastRule::none,
        {"bias_gradient", "cast", "index_add", "match_boxes", "mine_negatives", "one_hot", "random_normal",
@@ -70,6 +70,8 @@ const std::map<std::string, std::set<std::size_t>>& kept_inputs() {
                                                                      {"batch_norm_train", {1, 2}},
                                                                      {"group_norm", {1, 2}},
                                                                      {"layer_norm", {1, 2}},
+                                                                     {"residual_norm", {0, 2, 3}},
+                                                                     {"rms_norm", {1}},
                                                                      {"embedding", {0}},
                                                                      {"bce_loss", {1}},
                                                                      {"bce_with_logits", {1}},

@@ -23,6 +23,8 @@ struct CpuNorm final : NormKernels {
   void batch_norm_backward(const BatchNormBackward& args) override;
   void layer_norm(const RowNormForward& args) override;
   void layer_norm_backward(const RowNormBackward& args) override;
+  void residual_norm(const ResidualNormForward& args) override;
+  void residual_norm_backward(const ResidualNormBackward& args) override;
   void group_norm(const RowNormForward& args) override;
   void group_norm_backward(const RowNormBackward& args) override;
 };

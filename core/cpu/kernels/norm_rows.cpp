@@ -1,10 +1,11 @@
-// Layer norm and group norm. Mean and variance take two passes over cached data. Short runs are summed in the
-// compute type, their totals in f64.
+// Layer norm, RMS norm and group norm. Mean and variance take two passes over cached data. Short runs are
+// summed in the compute type, their totals in f64.
 #include <cmath>
 
 #include "core/cpu/cpu_features.h"
 #include "core/cpu/kernels/blocks.h"
 #include "core/cpu/kernels/cpu_backend.h"
+#include "core/cpu/kernels/dropout_mask.h"
 #include "core/cpu/kernels/norm_kernels.h"
 #include "core/error.h"
 
@@ -101,9 +102,36 @@ class ParameterGradients {
 // ---- layer norm
 
 template <class T>
-void layer_norm_forward(const RowNormForward& args) {
+struct PlainRows {
+  const Tensor& x;
+  // The row to normalise, which begins at element `first`. `memory` has room for two rows.
+  const T* read(Index first, Index width, T* memory) const { return fetch(x, first, width, memory); }
+};
+
+// residual + dropout(branch), stored as `sum`.
+template <class T>
+struct ResidualRows {
+  const ResidualNormForward& args;
+  DropoutMask mask{args.key, args.p};
+
+  const T* read(Index first, Index width, T* memory) const {
+    const Tensor& sum = args.norm.x;
+    const T* residual = fetch(args.residual, first, width, memory);
+    const T* branch = fetch(args.branch, first, width, memory + width);
+    if (mask.drops()) branch = mask.apply(branch, first, width, memory + width);
+    T* out = place(sum, first, memory);
+#pragma omp simd
+    for (Index i = 0; i < width; ++i) out[i] = residual[i] + branch[i];
+    put(out, sum, first, width);
+    return fetch(sum, first, width, memory);  // the rounded values, which backward reads
+  }
+};
+
+template <class T, class Rows>
+void layer_norm_forward(const RowNormForward& args, const Rows& source) {
   const auto& [x, gamma, beta, y, mean, rstd, eps, groups] = args;
-  const Index rows = mean.numel(), width = x.numel() / rows;
+  const Index rows = rstd.numel(), width = x.numel() / rows;
+  const bool centred = mean.defined();
   Tensor gamma_memory, beta_memory;
   const T* g = parameter<T>(gamma, width, T(1), gamma_memory);
   const T* b = parameter<T>(beta, width, T(0), beta_memory);
@@ -111,11 +139,15 @@ void layer_norm_forward(const RowNormForward& args) {
   over_ranges(rows, x.numel(), [&](int thread, Range range) {
     T* buffer = buffers.data<T>() + 2 * width * thread;
     for (Index row = range.first; row < range.last; ++row) {
-      const T* in = fetch(x, row * width, width, buffer);
-      // Differences from the first element avoid cancellation in rows with a large mean.
-      const T first = in[0];
-      const double m = static_cast<double>(first) +
-                       sum_of<T>(width, [&](Index i) { return in[i] - first; }) / static_cast<double>(width);
+      const T* in = source.read(row * width, width, buffer);
+      double m = 0.0;
+      if (centred) {
+        // Differences from the first element avoid cancellation in rows with a large mean.
+        const T first = in[0];
+        m = static_cast<double>(first) +
+            sum_of<T>(width, [&](Index i) { return in[i] - first; }) / static_cast<double>(width);
+        store_block(&m, mean.raw(), mean.dtype(), row, 1);
+      }
       const T high = static_cast<T>(m), low = static_cast<T>(m - static_cast<double>(high));
       const double variance = sum_of<T>(width,
                                         [&](Index i) {
@@ -129,16 +161,45 @@ void layer_norm_forward(const RowNormForward& args) {
 #pragma omp simd
       for (Index i = 0; i < width; ++i) out[i] = ((in[i] - high) - low) * scale * g[i] + b[i];
       put(out, y, row * width, width);
-      store_block(&m, mean.raw(), mean.dtype(), row, 1);
       store_block(&r, rstd.raw(), rstd.dtype(), row, 1);
     }
   });
 }
 
+// The gradient of a row is stored as dx.
 template <class T>
-void layer_norm_gradients(const RowNormBackward& args) {
+struct PlainGradients {
+  const Tensor& dx;
+  // Memory for the gradient of a row, which finish() stores.
+  T* begin(Index first, T* memory) const { return place(dx, first, memory); }
+  void finish(T* gradient, Index first, Index width, T*) const { put(gradient, dx, first, width); }
+};
+
+// The gradient of a row, with dsum added, is that of the residual; dropped out, that of the branch.
+template <class T>
+struct ResidualGradients {
+  const ResidualNormBackward& args;
+  DropoutMask mask{args.key, args.p};
+
+  T* begin(Index, T* memory) const { return memory; }  // dx may be dsum, which is still read
+  void finish(T* gradient, Index first, Index width, T* memory) const {
+    if (args.dsum.defined()) {
+      const T* other = fetch(args.dsum, first, width, memory);
+#pragma omp simd
+      for (Index i = 0; i < width; ++i) gradient[i] += other[i];
+    }
+    store_block(gradient, args.norm.dx.raw(), args.norm.dx.dtype(), first, width);
+    if (!args.dbranch.defined()) return;
+    const T* branch = mask.drops() ? mask.apply(gradient, first, width, gradient) : gradient;
+    store_block(branch, args.dbranch.raw(), args.dbranch.dtype(), first, width);
+  }
+};
+
+template <class T, class Gradients>
+void layer_norm_gradients(const RowNormBackward& args, const Gradients& target) {
   const auto& [x, gamma, mean, rstd, dy, dx, dgamma, dbeta, groups] = args;
-  const Index rows = mean.numel(), width = x.numel() / rows;
+  const Index rows = rstd.numel(), width = x.numel() / rows;
+  const bool centred = mean.defined();
   Tensor gamma_memory;
   const T* g = parameter<T>(gamma, width, T(1), gamma_memory);
   const int threads = team_size(x.numel());
@@ -150,8 +211,8 @@ void layer_norm_gradients(const RowNormBackward& args) {
     for (Index row = range.first; row < range.last; ++row) {
       const T* in = fetch(x, row * width, width, buffer);
       const T* d = fetch(dy, row * width, width, buffer + width);
-      T m, r;
-      load_block(mean.raw(), mean.dtype(), row, &m, 1);
+      T m = 0, r;
+      if (centred) load_block(mean.raw(), mean.dtype(), row, &m, 1);
       load_block(rstd.raw(), rstd.dtype(), row, &r, 1);
 #pragma omp simd
       for (Index i = 0; i < width; ++i) {
@@ -161,13 +222,14 @@ void layer_norm_gradients(const RowNormBackward& args) {
       if ((row - range.first) % kRowsPerFlush == kRowsPerFlush - 1) gradients.flush(thread);
       if (!dx.defined()) continue;
       const double n = static_cast<double>(width);
-      const T c1 = static_cast<T>(sum_of<T>(width, [&](Index i) { return d[i] * g[i]; }) / n);
+      const T c1 =
+          centred ? static_cast<T>(sum_of<T>(width, [&](Index i) { return d[i] * g[i]; }) / n) : T(0);
       const T c2 =
           static_cast<T>(sum_of<T>(width, [&](Index i) { return d[i] * g[i] * ((in[i] - m) * r); }) / n);
-      T* out = place(dx, row * width, buffer + 2 * width);
+      T* out = target.begin(row * width, buffer + 2 * width);
 #pragma omp simd
       for (Index i = 0; i < width; ++i) out[i] = r * (d[i] * g[i] - c1 - (in[i] - m) * r * c2);
-      put(out, dx, row * width, width);
+      target.finish(out, row * width, width, buffer);
     }
     gradients.flush(thread);
   });
@@ -364,31 +426,50 @@ void clear(const RowNormBackward& args) {
   }
 }
 
-bool in_f64(std::initializer_list<const Tensor*> tensors) {
-  return std::any_of(tensors.begin(), tensors.end(),
-                     [](const Tensor* t) { return t->defined() && t->dtype() == DType::f64; });
+// Calls visit(TypeTag<double>{}) if a tensor is f64, else visit(TypeTag<float>{}).
+template <class Visit>
+void visit_arithmetic(std::initializer_list<const Tensor*> tensors, Visit&& visit) {
+  const bool f64 = std::any_of(tensors.begin(), tensors.end(),
+                               [](const Tensor* t) { return t->defined() && t->dtype() == DType::f64; });
+  f64 ? visit(TypeTag<double>{}) : visit(TypeTag<float>{});
 }
 
 }  // namespace
 
 void CpuNorm::layer_norm(const RowNormForward& args) {
   if (args.x.numel() == 0) return;
-  in_f64({&args.x, &args.y}) ? layer_norm_forward<double>(args) : layer_norm_forward<float>(args);
+  visit_arithmetic({&args.x, &args.y},
+                   [&]<class T>(TypeTag<T>) { layer_norm_forward<T>(args, PlainRows<T>{args.x}); });
 }
 
 void CpuNorm::layer_norm_backward(const RowNormBackward& args) {
   if (args.x.numel() == 0) return clear(args);
-  in_f64({&args.x, &args.dy}) ? layer_norm_gradients<double>(args) : layer_norm_gradients<float>(args);
+  visit_arithmetic({&args.x, &args.dy},
+                   [&]<class T>(TypeTag<T>) { layer_norm_gradients<T>(args, PlainGradients<T>{args.dx}); });
+}
+
+void CpuNorm::residual_norm(const ResidualNormForward& args) {
+  const RowNormForward& norm = args.norm;
+  if (norm.x.numel() == 0) return;
+  visit_arithmetic({&norm.x, &norm.y, &args.branch},
+                   [&]<class T>(TypeTag<T>) { layer_norm_forward<T>(norm, ResidualRows<T>{args}); });
+}
+
+void CpuNorm::residual_norm_backward(const ResidualNormBackward& args) {
+  const RowNormBackward& norm = args.norm;
+  if (norm.x.numel() == 0) return clear(norm);
+  visit_arithmetic({&norm.x, &norm.dy, &args.dsum},
+                   [&]<class T>(TypeTag<T>) { layer_norm_gradients<T>(norm, ResidualGradients<T>{args}); });
 }
 
 void CpuNorm::group_norm(const RowNormForward& args) {
   if (args.x.numel() == 0) return;
-  in_f64({&args.x, &args.y}) ? group_norm_forward<double>(args) : group_norm_forward<float>(args);
+  visit_arithmetic({&args.x, &args.y}, [&]<class T>(TypeTag<T>) { group_norm_forward<T>(args); });
 }
 
 void CpuNorm::group_norm_backward(const RowNormBackward& args) {
   if (args.x.numel() == 0) return clear(args);
-  in_f64({&args.x, &args.dy}) ? group_norm_gradients<double>(args) : group_norm_gradients<float>(args);
+  visit_arithmetic({&args.x, &args.dy}, [&]<class T>(TypeTag<T>) { group_norm_gradients<T>(args); });
 }
 
 }  // namespace tandem::cpu::TANDEM_LEVEL

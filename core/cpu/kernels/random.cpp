@@ -7,6 +7,7 @@
 
 #include "core/cpu/kernels/blocks.h"
 #include "core/cpu/kernels/cpu_backend.h"
+#include "core/cpu/kernels/dropout_mask.h"
 #include "core/cpu/kernels/philox_lanes.h"
 #include "core/error.h"
 
@@ -17,10 +18,14 @@ namespace {
 constexpr Index kWords = 4;
 constexpr Index kParallelWords = 4096;
 
+void check_count(Index count) {
+  ensure(count <= Index{1} << 34, "random", "{} elements exceed the limit of 2^34 per key", count);
+}
+
 // Calls body(first element, count, words) for runs of at most kBlock elements; runs start at multiples of 4.
 template <class Body>
 void over_words(const RandomKey& key, Index count, Body&& body) {
-  ensure(count <= Index{1} << 34, "random", "{} elements exceed the limit of 2^34 per key", count);
+  check_count(count);
   static_assert(kBlock % (kWords * kPhiloxLanes) == 0);
   const RandomKey at = kernels::resolved(key);
   const Index runs = (count + kBlock - 1) / kBlock;
@@ -75,21 +80,18 @@ struct CpuRandom final : RandomKernels {
   }
 
   void dropout(const Tensor& x, const RandomKey& key, double p, const Tensor& y) override {
-    // An element is kept if its 32-bit word is at least p·2^32.
-    const auto threshold = static_cast<std::uint64_t>(std::llround(p * 0x1p32));
-    if (threshold > std::numeric_limits<std::uint32_t>::max()) return backend().fill(y, 0.0);
-    const auto least = static_cast<std::uint32_t>(threshold);
+    const Index count = x.numel();
+    check_count(count);
+    const DropoutMask mask(key, p);
     const auto run = [&]<class T>(TypeTag<T>) {
-      const T scale = static_cast<T>(1.0 / (1.0 - p));
-      over_words(key, x.numel(), [&](Index first, Index n, const std::uint32_t* words) {
+      const Index runs = (count + kBlock - 1) / kBlock;
+#pragma omp parallel for schedule(static) if (count >= kParallelWords)
+      for (Index at = 0; at < runs; ++at) {
+        const Index first = at * kBlock, n = std::min(kBlock, count - first);
         T values[kBlock];
         load_block(x.raw(), x.dtype(), first, values, n);
-        for (Index i = 0; i < n; ++i) {
-          const T scaled = values[i] * scale;  // unconditional, because a branch would be mispredicted
-          values[i] = words[i] >= least ? scaled : T(0);
-        }
-        store_block(values, y.raw(), y.dtype(), first, n);
-      });
+        store_block(mask.apply(values, first, n, values), y.raw(), y.dtype(), first, n);
+      }
     };
     visit_compute(x.dtype(), run);
   }
