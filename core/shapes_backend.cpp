@@ -91,6 +91,9 @@ class ShapesBackend final : public Backend,
   void cast(const Tensor&, const Tensor&, bool) override {}
   // ---- elementwise
   void pointwise(FormulaId, const Scalars&, std::span<const Tensor>, const Tensor&, bool) override {}
+  void rotate(const Tensor&, const Rotation&, const Tensor&) override {}
+  void swiglu(const Tensor&, const Tensor&) override {}
+  void swiglu_backward(const Tensor&, const Tensor&, const Tensor&) override {}
   // ---- shape
   void strided_copy(const Tensor&, const StridedView&, const Tensor&, const StridedView&, const Shape&,
                     bool) override {}

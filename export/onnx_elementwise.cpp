@@ -2,6 +2,7 @@
 #include <numbers>
 
 #include "autograd/ops/elementwise_ops.h"
+#include "autograd/ops/pairs_ops.h"
 #include "export/onnx_translation.h"
 
 namespace tandem::exporting {
@@ -116,6 +117,53 @@ Value prelu(const TranslationContext& context, const ops::Prelu&) {
   return context.result(graph.add("PRelu", {x.name, slope}), x.order);
 }
 
+Value swiglu(const TranslationContext& context, const ops::Swiglu&) {
+  Graph& graph = context.graph;
+  const Value x = graph.as_here(context.inputs[0]);
+  const std::vector<std::string> parts = graph.add("Split", {x.name}, 2, {{"axis", Index{-1}}});
+  const std::string gate = graph.add("Mul", {parts[0], graph.add("Sigmoid", {parts[0]})});
+  return context.result(graph.add("Mul", {gate, parts[1]}));
+}
+
+// Cosines and sines [T,1,D/2] of the rows of x, or [N,T,1,D/2] of its positions.
+std::vector<std::string> rotary_angles(const TranslationContext& context, const ops::Rotary& op) {
+  Graph& graph = context.graph;
+  const std::string table = graph.as_here(context.inputs[1]).name;
+  const auto list = [&](Index value) { return graph.constant(std::vector<Index>{value}); };
+  std::string rows;
+  if (context.inputs[2].defined()) {
+    rows = graph.add("Gather", {table, graph.as_here(context.inputs[2]).name}, {{"axis", Index{0}}});
+  } else {
+    const std::string steps =
+        graph.add("Shape", {graph.as_here(context.inputs[0]).name}, {{"start", Index{1}}, {"end", Index{2}}});
+    const std::string last = op.first == 0 ? steps : graph.add("Add", {steps, list(op.first)});
+    rows = graph.add("Slice", {table, list(op.first), last, list(0)});
+  }
+  return graph.add("Split", {graph.add("Unsqueeze", {rows, list(-2)})}, 2, {{"axis", Index{-1}}});
+}
+
+Value rotary(const TranslationContext& context, const ops::Rotary& op) {
+  Graph& graph = context.graph;
+  const Value x = graph.as_here(context.inputs[0]);
+  const Index width = x.shape.at(-1), half = width / op.heads / 2;
+  std::vector<std::string> angles = rotary_angles(context, op);
+  // The parts of a pair are halves of the last axis.
+  const std::vector<Index> split = op.interleaved ? std::vector<Index>{0, 0, op.heads, half, 2}
+                                                  : std::vector<Index>{0, 0, op.heads, 2 * half};
+  if (op.interleaved) {
+    for (std::string& angle : angles)
+      angle = graph.add("Unsqueeze", {angle, graph.constant(std::vector<Index>{-1})});
+  }
+  const std::string heads = graph.add("Reshape", {x.name, graph.constant(split)});
+  const std::vector<std::string> pair = graph.add("Split", {heads}, 2, {{"axis", Index{-1}}});
+  const auto turned = [&](const char* combine, const std::string& a, const std::string& b) {
+    return graph.add(combine, {graph.add("Mul", {a, angles[0]}), graph.add("Mul", {b, angles[1]})});
+  };
+  const std::string joined = graph.add(
+      "Concat", {turned("Sub", pair[0], pair[1]), turned("Add", pair[1], pair[0])}, {{"axis", Index{-1}}});
+  return context.result(graph.add("Reshape", {joined, graph.constant(std::vector<Index>{0, 0, width})}));
+}
+
 }  // namespace
 
 // Operands of equal rank get the same axis order; others get Tandem's, where they broadcast from the last
@@ -133,6 +181,8 @@ std::vector<Value> translate_by_name(const TranslationContext& context) {
 }
 
 void add_elementwise_translations(TranslationTable& table) {
+  add_translation(table, swiglu);
+  add_translation(table, rotary);
   add_translation(table, translate<ops::Square, square>);
   add_translation(table, translate<ops::Rsqrt, rsqrt>);
   add_translation(table, translate<ops::LeakyRelu, leaky_relu>);

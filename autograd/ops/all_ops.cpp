@@ -13,7 +13,7 @@ OpInfos all_op_infos() {
   OpInfos infos;
   for (const auto& family :
        {attention_ops, boxes_ops, conv_ops, elementwise_ops, index_ops, loss_ops, matmul_ops, norm_ops,
-        pool_ops, random_ops, reduce_ops, rnn_ops, shape_ops, softmax_ops})
+        pairs_ops, pool_ops, random_ops, reduce_ops, rnn_ops, shape_ops, softmax_ops})
     std::ranges::copy(family(), std::back_inserter(infos));
   const auto name = [](const OpInfo* info) { return std::string_view(info->name); };
   std::ranges::sort(infos, {}, name);

@@ -26,6 +26,7 @@ OpInfos index_ops();
 OpInfos loss_ops();
 OpInfos matmul_ops();
 OpInfos norm_ops();
+OpInfos pairs_ops();  // elementwise
 OpInfos pool_ops();
 OpInfos random_ops();
 OpInfos reduce_ops();

@@ -7,12 +7,11 @@
 #include <algorithm>
 
 #include "core/cuda/capture.h"
-#include "core/cuda/cuda_backend.h"
+#include "core/cuda/elementwise.h"
 #include "core/cuda/launch.h"
 #include "core/cuda/numeric.h"
 #include "core/cuda/pointwise.h"
 #include "core/error.h"
-#include "core/kernels/elementwise.h"
 
 namespace tandem::cuda {
 
@@ -177,19 +176,11 @@ void CudaBackend::cast(const Tensor& x, const Tensor& y, bool accumulate) {
   });
 }
 
-namespace {
-
-struct CudaElementwise final : GpuKernels<ElementwiseKernels> {
-  using GpuKernels::GpuKernels;
-
-  void pointwise(FormulaId formula, const Scalars& scalars, std::span<const Tensor> inputs, const Tensor& y,
-                 bool accumulate) override {
-    if (y.numel() == 0) return;
-    run({formula, scalars, inputs, y, accumulate, backend.stream()});
-  }
-};
-
-}  // namespace
+void CudaElementwise::pointwise(FormulaId formula, const Scalars& scalars, std::span<const Tensor> inputs,
+                                const Tensor& y, bool accumulate) {
+  if (y.numel() == 0) return;
+  run({formula, scalars, inputs, y, accumulate, backend.stream()});
+}
 
 ElementwiseKernels& CudaBackend::elementwise() { return own<CudaElementwise>(kernels_.elementwise); }
 

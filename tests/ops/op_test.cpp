@@ -24,6 +24,7 @@ const Rows& all_rows() {
       }
     };
     add("elementwise", elementwise_rows());
+    add("elementwise", pairs_rows());
     add("reduce", reduce_rows());
     add("matmul", matmul_rows());
     add("conv", conv_rows());

@@ -43,8 +43,8 @@ const std::map<CastRule, Names>& rule_table() {
         "less_equal", "maximum", "minimum", "mul", "not_equal", "scatter_add", "stack", "sub", "where"}},
       {CastRule::neutral,
        {"abs", "add_scalar", "clamp", "cos", "div_scalar", "elu", "erf", "gelu", "gelu_tanh", "hardsigmoid",
-        "hardswish", "leaky_relu", "mul_scalar", "neg", "relu", "relu6", "scalar_div", "scalar_sub",
-        "sigmoid", "sign", "silu", "sin", "sqrt", "tanh",
+        "hardswish", "leaky_relu", "mul_scalar", "neg", "relu", "relu6", "rotary", "scalar_div", "scalar_sub",
+        "sigmoid", "sign", "silu", "sin", "sqrt", "swiglu", "tanh",
         // pooling and resizing
         "adaptive_avg_pool2d", "adaptive_avg_pool2d_gradient", "avg_pool2d", "avg_pool2d_gradient",
         "global_avg_pool2d", "global_avg_pool2d_gradient", "max_pool2d", "max_pool2d_gradient",

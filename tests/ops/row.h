@@ -84,6 +84,7 @@ Rows matmul_rows();
 Rows conv_rows();
 Rows pool_rows();
 Rows norm_rows();
+Rows pairs_rows();
 Rows softmax_rows();
 Rows loss_rows();
 Rows index_rows();

@@ -2,14 +2,13 @@
 //
 // `pointwise` evaluates a formula on blocks of compute-type values in L1, so each formula is compiled once
 // per compute type. Contiguous operands of the compute type are read and written in place.
-#include "core/kernels/elementwise.h"
+#include "core/cpu/kernels/elementwise.h"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 
 #include "core/cpu/kernels/blocks.h"
-#include "core/cpu/kernels/cpu_backend.h"
 #include "core/error.h"
 #include "core/kernels/formulas.h"
 
@@ -380,28 +379,22 @@ void CpuBackend::cast(const Tensor& x, const Tensor& y, bool accumulate) {
   });
 }
 
-namespace {
-
-struct CpuElementwise final : ElementwiseKernels {
-  void pointwise(FormulaId formula, const Scalars& scalars, std::span<const Tensor> inputs, const Tensor& y,
-                 bool accumulate) override {
-    if (y.numel() == 0) return;
-    bool any_f64 = false, all_integral = true;
-    for (const Tensor& input : inputs) {
-      any_f64 |= input.dtype() == DType::f64;
-      all_integral &= is_integral(input.dtype());
-    }
-    if (any_f64 || (all_integral && y.dtype() == DType::f64)) {
-      pointwise_in<double>(formula, scalars, inputs, y, accumulate);
-    } else if (all_integral && is_integral(y.dtype()) && entry_of<std::int64_t>(formula).kernel != nullptr) {
-      pointwise_in<std::int64_t>(formula, scalars, inputs, y, accumulate);
-    } else {
-      pointwise_in<float>(formula, scalars, inputs, y, accumulate);
-    }
+void CpuElementwise::pointwise(FormulaId formula, const Scalars& scalars, std::span<const Tensor> inputs,
+                               const Tensor& y, bool accumulate) {
+  if (y.numel() == 0) return;
+  bool any_f64 = false, all_integral = true;
+  for (const Tensor& input : inputs) {
+    any_f64 |= input.dtype() == DType::f64;
+    all_integral &= is_integral(input.dtype());
   }
-};
-
-}  // namespace
+  if (any_f64 || (all_integral && y.dtype() == DType::f64)) {
+    pointwise_in<double>(formula, scalars, inputs, y, accumulate);
+  } else if (all_integral && is_integral(y.dtype()) && entry_of<std::int64_t>(formula).kernel != nullptr) {
+    pointwise_in<std::int64_t>(formula, scalars, inputs, y, accumulate);
+  } else {
+    pointwise_in<float>(formula, scalars, inputs, y, accumulate);
+  }
+}
 
 ElementwiseKernels& CpuBackend::elementwise() { return instance<CpuElementwise>(); }
 
