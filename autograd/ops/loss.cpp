@@ -37,22 +37,6 @@ Tensor per_element(const Tensor& dloss, Reduce reduce, Index count) {
   return reduce == Reduce::mean ? div(dloss, static_cast<double>(count)) : dloss;
 }
 
-void require_weights(const char* op, const Tensor& weights, Index classes) {
-  require(!weights.defined() || (weights.shape() == Shape{classes} && is_floating(weights.dtype())), op,
-          "class weights must be floating [{}], got {}", classes, to_string(weights));
-}
-
-void require_smoothing(double smoothing) {
-  require(smoothing >= 0.0 && smoothing < 1.0, "cross_entropy", "label smoothing {} lies outside [0,1)",
-          smoothing);
-}
-
-// Divisor of a mean: the sum of the rows' weights, or 1 if it is 0.
-Tensor divisor_of(const Tensor& row_weight) {
-  const Tensor total = sum(row_weight), zero = Tensor::scalar(0.0, total.options());
-  return where(equal(total, zero), Tensor::scalar(1.0, total.options()), total);
-}
-
 }  // namespace
 
 Loss CrossEntropy::forward(Context& context, Saved& saved, const In& in) const {
@@ -331,7 +315,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntr
           to_string(logits), to_string(target));
   require(logits.rank() > 0, "cross_entropy", "expects logits [N,C], got {}", to_string(logits));
   const Index classes = logits.shape()[logits.rank() - 1];
-  ops::require_smoothing(options.label_smoothing);
+  ops::require_smoothing("cross_entropy", options.label_smoothing);
   ops::require_weights("cross_entropy", options.class_weights, classes);
   Tensor loss;
   if (is_floating(target.dtype())) {
@@ -403,12 +387,12 @@ Tensor focal_loss(const Tensor& logits, const Tensor& target, double alpha, doub
 }
 
 OpInfos loss_ops() {
-  return infos_of<ops::CrossEntropy, ops::SoftCrossEntropy, ops::NllLoss, ops::DiceLoss,
-                  ops::PointwiseLoss<ops::loss_rules::Mse>, ops::PointwiseLoss<ops::loss_rules::L1>,
-                  ops::PointwiseLoss<ops::loss_rules::SmoothL1>, ops::PointwiseLoss<ops::loss_rules::Huber>,
-                  ops::PointwiseLoss<ops::loss_rules::BceWithLogits>,
-                  ops::PointwiseLoss<ops::loss_rules::Bce>, ops::PointwiseLoss<ops::loss_rules::KlDiv>,
-                  ops::PointwiseLoss<ops::loss_rules::Focal>>();
+  return infos_of<
+      ops::CrossEntropy, ops::LinearCrossEntropy, ops::SoftCrossEntropy, ops::NllLoss, ops::DiceLoss,
+      ops::PointwiseLoss<ops::loss_rules::Mse>, ops::PointwiseLoss<ops::loss_rules::L1>,
+      ops::PointwiseLoss<ops::loss_rules::SmoothL1>, ops::PointwiseLoss<ops::loss_rules::Huber>,
+      ops::PointwiseLoss<ops::loss_rules::BceWithLogits>, ops::PointwiseLoss<ops::loss_rules::Bce>,
+      ops::PointwiseLoss<ops::loss_rules::KlDiv>, ops::PointwiseLoss<ops::loss_rules::Focal>>();
 }
 
 }  // namespace tandem

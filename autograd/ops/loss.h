@@ -26,6 +26,14 @@ struct CrossEntropyLossOptions {
 // floating probabilities [N,C]. Fused for classes. Throws UserError with value and row when a class lies
 // outside [0,C). Probabilities exclude ignore_index, and their mean divides by the number of rows.
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyLossOptions& options = {});
+// cross_entropy(linear(x, weight, bias), target) for x [...,C], weight [V,C] and classes [...], without
+// storing the logits [...,V]: they are computed for some rows at a time, by default at most 64 MiB
+// (`chunk_rows`: rows; 0: that default), and with them the gradients. Those of weight and bias are sums in
+// f32. Forward thus does the work of backward, which only multiplies by the gradient of the loss, and keeps
+// f32 gradients of x and weight in between. A mean or a sum only; otherwise as cross_entropy.
+Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target,
+                            const Tensor& bias = {}, const CrossEntropyLossOptions& options = {},
+                            Index chunk_rows = 0);
 // log_probabilities [N,C] (or [...,C]), target i64, i32 or u8 [N] (…); no label smoothing.
 Tensor nll_loss(const Tensor& log_probabilities, const Tensor& target,
                 const CrossEntropyLossOptions& options = {});

@@ -2,6 +2,7 @@
 
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/index.h"
+#include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "core/error.h"
 
@@ -21,6 +22,20 @@ void require_classes(const char* op, const Tensor& target, std::optional<Index> 
   if (target.dtype() == DType::i32) return check(target.data<std::int32_t>());
   if (target.dtype() == DType::u8) return check(target.data<std::uint8_t>());
   check(target.data<std::int64_t>());
+}
+
+void require_weights(const char* op, const Tensor& weights, Index classes) {
+  require(!weights.defined() || (weights.shape() == Shape{classes} && is_floating(weights.dtype())), op,
+          "class weights must be floating [{}], got {}", classes, to_string(weights));
+}
+
+void require_smoothing(const char* op, double smoothing) {
+  require(smoothing >= 0.0 && smoothing < 1.0, op, "label smoothing {} lies outside [0,1)", smoothing);
+}
+
+Tensor divisor_of(const Tensor& row_weight) {
+  const Tensor total = sum(row_weight), zero = Tensor::scalar(0.0, total.options());
+  return where(equal(total, zero), Tensor::scalar(1.0, total.options()), total);
 }
 
 Rows rows_of_classes(const char* op, const Tensor& x, const Tensor& target,

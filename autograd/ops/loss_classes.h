@@ -19,6 +19,12 @@ class Inside {
 // device only a kernel can check the values.
 void require_classes(const char* op, const Tensor& target, std::optional<Index> ignore_index, Index classes);
 
+void require_weights(const char* op, const Tensor& weights, Index classes);
+void require_smoothing(const char* op, double smoothing);
+
+// Divisor of a mean: the sum of the rows' weights, or 1 if it is 0.
+Tensor divisor_of(const Tensor& row_weight);
+
 struct Rows {
   Tensor x, target;  // [N,C], [N]
 };

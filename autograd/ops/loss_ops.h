@@ -27,6 +27,28 @@ struct CrossEntropy {
   In backward(const Saved&, const Loss& dloss, const Needs&) const;
 };
 
+// Fused; inside a HigherOrder scope `composed` runs, which stores the logits.
+struct LinearCrossEntropy {
+  CrossEntropyOptions options;
+  Reduce reduce = Reduce::mean;
+  Index chunk_rows = 0;
+  static ProductSizes products(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
+  static constexpr OpInfo info{"linear_cross_entropy",
+                               CastRule::lower,
+                               {.kind = OpKind::loss, .products = products, .weight = 1, .wide_results = 1},
+                               {data, data, data, keep, keep}};
+  struct In {
+    Tensor x, weight, bias, target, class_weights;
+  };  // [N,C], [V,C], [V] or absent, i64, i32 or u8 [N], [V] or absent
+  // Gradients of the sum of the rows' losses, times gradient_scale() (loss_linear.cpp).
+  struct Saved {
+    Tensor dx, dweight, dbias, divisor;
+  };
+  Loss forward(Context&, Saved&, const In&) const;
+  In backward(const Saved&, const Loss& dloss, const Needs&) const;
+  static Loss composed(const LinearCrossEntropy& op, const In& in);
+};
+
 struct SoftCrossEntropy {
   double label_smoothing = 0.0;
   Reduce reduce = Reduce::mean;

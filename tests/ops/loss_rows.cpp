@@ -2,9 +2,15 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "autograd/engine.h"
+#include "autograd/leaf.h"
+#include "autograd/ops/elementwise.h"
 #include "autograd/ops/loss.h"
+#include "autograd/ops/matmul.h"
+#include "core/backend.h"
 #include "tests/ops/harness.h"
 #include "tests/support/tensors.h"
+#include "tests/support/tolerance.h"
 
 using namespace tandem;
 using namespace tandem::test;
@@ -80,6 +86,69 @@ CrossEntropyLossOptions options_of(const ClassWay& way, Reduce reduce, const Ten
         beside(like, tensor_of(class_weights(), {kClasses},
                                like.defined() && like.dtype() == DType::f64 ? DType::f64 : DType::f32));
   return options;
+}
+
+// Logits of a linear layer: weight [V,C] and, if there is one, bias [V].
+Array linear_logits(const Array& x, const Array& weight, const Array* bias) {
+  const Index classes = weight.shape[0], features = weight.shape[1];
+  Array logits(x.shape.with(x.shape.rank() - 1, classes));
+  for (std::size_t i = 0; i < logits.values.size(); ++i) {
+    const Index row = static_cast<Index>(i) / classes, c = static_cast<Index>(i) % classes;
+    double sum = bias ? (*bias)(c) : 0.0;
+    for (Index k = 0; k < features; ++k)
+      sum += x.values[static_cast<std::size_t>(row * features + k)] * weight(c, k);
+    logits.values[i] = sum;
+  }
+  return logits;
+}
+
+// In chunks of four rows, the last one smaller, and at once.
+Rows linear_class_rows() {
+  const ClassWay ways[] = {
+      {"plain"}, {"smoothed", 0.1}, {"ignoring", 0, false, true}, {"all options", 0.2, true, true}};
+  Rows rows;
+  for (const ClassWay& way : ways) {
+    for (const Reduce reduce : {Reduce::mean, Reduce::sum}) {
+      for (const Index chunk : {4, 0}) {
+        const bool biased = chunk == 4;
+        std::vector<Shapes> cases;
+        for (const Shape& at : {Shape{6}, {1}, {0}, {2, 5}}) {
+          cases.push_back({at.inserted(at.rank(), 3), {kClasses, 3}, at});
+          if (biased) cases.back().push_back({kClasses});
+        }
+        rows.push_back(
+            {.op = "linear_cross_entropy",
+             .variant = std::string(way.name) + ", " + name_of(reduce) + (biased ? ", chunks" : ""),
+             .run =
+                 [=](const TensorList& x) {
+                   return linear_cross_entropy(x[0], x[1], x[2], biased ? x[3] : Tensor(),
+                                               options_of(way, reduce, x[0]), chunk);
+                 },
+             .oracle =
+                 [=](const Arrays& x) {
+                   const Array logits = linear_logits(x[0], x[1], biased ? &x[3] : nullptr);
+                   return class_loss(logits, x[2], way, reduce,
+                                     [&](std::size_t r) { return log_probabilities(logits, r); });
+                 },
+             .cases = cases,
+             .draws = {{}, {}, index_below(kClasses), {}},
+             .result = Result::wide,
+             .wide_output = 0,
+             // An f32 loss of logits of 16 bits; the test below compares each dtype closely.
+             .slack = 4000.0});
+      }
+    }
+  }
+  rows[0].refusals = {{"[linear_cross_entropy] weight must be floating [V,3] for x f32[2,3], got f32[5,4]",
+                       CALL(linear_cross_entropy(zeros({2, 3}), zeros({5, 4}), targets({0, 1})))},
+                      {"[linear_cross_entropy] target 5 in row 1 lies outside [0,5)",
+                       CALL(linear_cross_entropy(zeros({2, 3}), zeros({5, 3}), targets({0, 5})))},
+                      {"[linear_cross_entropy] f32[2,3] needs one class per row, got the target i64[3]",
+                       CALL(linear_cross_entropy(zeros({2, 3}), zeros({5, 3}), targets({0, 1, 2})))},
+                      {"[linear_cross_entropy] gives the mean or the sum of all rows",
+                       CALL(linear_cross_entropy(zeros({2, 3}), zeros({5, 3}), targets({0, 1}), {},
+                                                 {.reduce = Reduce::none}))}};
+  return rows;
 }
 
 Rows class_rows() {
@@ -402,8 +471,62 @@ Rows pair_rows() {
 
 Rows tandem::test::loss_rows() {
   Rows rows;
-  for (Rows (*part)() : {class_rows, soft_rows, dice_rows, pair_rows}) {
+  for (Rows (*part)() : {class_rows, linear_class_rows, soft_rows, dice_rows, pair_rows}) {
     for (Row& row : part()) rows.push_back(std::move(row));
   }
   return rows;
+}
+
+namespace {
+
+// The loss, and the gradients of x, weight and bias.
+TensorList loss_and_gradients(DType dtype, bool composed, Index chunk_rows) {
+  constexpr Index kRows = 150, kFeatures = 24, kWords = 301;
+  const Tensor x = leaf(random_tensor({kRows, kFeatures}, dtype, 1));
+  const Tensor weight = leaf(random_tensor({kWords, kFeatures}, dtype, 2));
+  const Tensor bias = leaf(random_tensor({kWords}, dtype, 3));
+  std::vector<std::int64_t> words;
+  for (std::int64_t r = 0; r < kRows; ++r) words.push_back(r * 37 % kWords);
+  const CrossEntropyLossOptions options{.label_smoothing = 0.1, .ignore_index = 74};
+  const Tensor loss = composed ? cross_entropy(linear(x, weight, bias), targets(words), options)
+                               : linear_cross_entropy(x, weight, targets(words), bias, options, chunk_rows);
+  const Tensor dloss = Tensor::full({}, 3.0, loss.options()), wanted[] = {x, weight, bias};
+  TensorList results{loss};
+  for (const Tensor& gradient : gradients(std::span(&loss, 1), std::span(&dloss, 1), wanted))
+    results.push_back(gradient);
+  return results;
+}
+
+}  // namespace
+
+TEST_CASE("a chunked loss is that of stored logits", "[ops][loss]") {
+  for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16}) {
+    const TensorList expected = loss_and_gradients(dtype, true, 0);
+    for (const Index chunk_rows : {0, 32, 1}) {
+      INFO(name_of(dtype) << " in chunks of " << chunk_rows);
+      const TensorList got = loss_and_gradients(dtype, false, chunk_rows);
+      const double error = dtype == DType::f64   ? 1e-13
+                           : dtype == DType::f32 ? 1e-6
+                           : dtype == DType::f16 ? 1e-3
+                                                 : 6e-3;
+      for (std::size_t i = 0; i < got.size(); ++i) {
+        INFO("result " << i);
+        CHECK(got[i].dtype() == expected[i].dtype());
+        CHECK(normalised_error(got[i].to_vector<double>(), expected[i].to_vector<double>()) < error);
+      }
+    }
+  }
+}
+
+TEST_CASE("a chunked loss stores no logits", "[ops][loss]") {
+  constexpr Index kRows = 512, kFeatures = 8, kWords = 4096;  // 8 MiB of logits
+  CachingAllocator& allocator = backend_for(test_device()).allocator();
+  const Tensor x = leaf(random_tensor({kRows, kFeatures}, DType::f32, 1));
+  const Tensor weight = leaf(random_tensor({kWords, kFeatures}, DType::f32, 2));
+  const Tensor words = Tensor::zeros({kRows}, {.dtype = DType::i64, .device = test_device()});
+  const std::size_t before = allocator.figures().live;
+  allocator.reset_peak();
+  const Tensor loss = linear_cross_entropy(x, weight, words, {}, {}, 16);
+  CHECK(loss.requires_grad());
+  CHECK(allocator.figures().peak - before < 2u << 20u);
 }

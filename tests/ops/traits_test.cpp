@@ -8,6 +8,7 @@
 #include "autograd/ops/all_ops.h"
 #include "autograd/ops/attention.h"
 #include "autograd/ops/conv_ops.h"
+#include "autograd/ops/loss.h"
 #include "autograd/ops/matmul_ops.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/rnn.h"
@@ -161,8 +162,14 @@ TEST_CASE("multiply-adds of cells and of attention are those of loops", "[ops][t
   CHECK(scaled.multiply_adds == 2 * kRows * 2 * kQueries * kKeys * 3);
 }
 
+TEST_CASE("multiply-adds of a chunked loss are those of its layer", "[ops][traits]") {
+  const Tensor words = Tensor::zeros({2, 3}, {.dtype = DType::i64});
+  const Stated loss([&] { linear_cross_entropy(ones({2, 3, 4}), ones({5, 4}), words); });
+  CHECK(loss.multiply_adds == 2 * 3 * 4 * 5);
+}
+
 TEST_CASE("all products are counted", "[ops][traits]") {
-  std::set<std::string> counted{"lstm", "gru", "rnn", "additive_attention"}, stated;
+  std::set<std::string> counted{"lstm", "gru", "rnn", "additive_attention", "linear_cross_entropy"}, stated;
   for (const auto& [name, run] : products_of_ones()) counted.merge(Stated(run).ops);
   for (const OpInfo* info : all_op_infos())
     if (info->traits.products) stated.insert(info->name);
