@@ -36,7 +36,8 @@ ModelInfo bert_info() {
   options::Describe<BertKeys> keys;
   keys.key("vocabulary", &BertKeys::given_vocabulary, "number of words; inferred from the data", size_rule());
   add_classes(keys)
-      .key("layers", of<BertKeys>(&BertKeys::layers), "number of Transformer blocks", {.min = 1, .max = 1024})
+      .key("num_layers", of<BertKeys>(&BertKeys::layers), "number of Transformer blocks",
+           {.min = 1, .max = 1024})
       .key("width", of<BertKeys>(&BertKeys::width), "features of a token", size_rule())
       .key("heads", of<BertKeys>(&BertKeys::heads), "attention heads; a divisor of width", size_rule())
       .key("inner", of<BertKeys>(&BertKeys::inner), "width of the perceptron of a block; 0: 4 · width",

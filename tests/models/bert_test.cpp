@@ -133,7 +133,8 @@ TEST_CASE("errors of BERT name the rule", "[bert]") {
   CHECK_FAILS(UserError, model.hidden({.tokens = ids({1, 2}, {2, 1}), .lengths = ids({1, 0}, {2})}),
               "text 1 of the batch has no token");
   models::ModelOptions options;
-  options.spec = options::Given{{"name", "bert"}, {"width", 8}, {"layers", 1}, {"heads", 2}, {"context", 4}};
+  options.spec =
+      options::Given{{"name", "bert"}, {"width", 8}, {"num_layers", 1}, {"heads", 2}, {"context", 4}};
   const auto masked = models::build_as<models::MaskedModel>(options, {.dtype = DType::i64, .words = 9});
   CHECK_FALSE(masked->scores_next());
   const auto encoder =

@@ -23,20 +23,21 @@ std::string sentences(int count, std::uint32_t seed) {
 }
 
 Json masked_config() {
-  return {{"task", "masked_language"},
-          {"model",
-           {{"name", "bert"}, {"layers", 1}, {"width", 16}, {"heads", 2}, {"context", 16}, {"dropout", 0.1}}},
-          {"data",
-           {{"name", "text"},
-            {"train", "train.txt"},
-            {"validation", "validation.txt"},
-            {"test", "validation.txt"},
-            {"codec", {{"name", "wordpiece"}, {"size", 200}}},
-            {"batch_size", 16}}},
-          {"optimizer", {{"name", "adamw"}, {"lr", 0.01}}},
-          {"epochs", 2},
-          {"threads", 1},
-          {"tensorboard", false}};
+  return {
+      {"task", "masked_language"},
+      {"model",
+       {{"name", "bert"}, {"num_layers", 1}, {"width", 16}, {"heads", 2}, {"context", 16}, {"dropout", 0.1}}},
+      {"data",
+       {{"name", "text"},
+        {"train", "train.txt"},
+        {"validation", "validation.txt"},
+        {"test", "validation.txt"},
+        {"codec", {{"name", "wordpiece"}, {"size", 200}}},
+        {"batch_size", 16}}},
+      {"optimizer", {{"name", "adamw"}, {"lr", 0.01}}},
+      {"epochs", 2},
+      {"threads", 1},
+      {"tensorboard", false}};
 }
 
 class MaskedTexts : public Project {

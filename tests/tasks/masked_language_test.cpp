@@ -29,7 +29,7 @@ class Trial : public testing::TaskTrial {
     make({{"task", "masked_language"},
           {"model",
            {{"name", "bert"},
-            {"layers", 1},
+            {"num_layers", 1},
             {"width", 8},
             {"heads", 2},
             {"context", 16},

@@ -134,7 +134,7 @@ Pass masked_language() {
   return pass_of({{"task", "masked_language"},
                   {"model",
                    {{"name", "bert"},
-                    {"layers", 1},
+                    {"num_layers", 1},
                     {"width", 8},
                     {"heads", 2},
                     {"context", 16},
