@@ -6,7 +6,8 @@
 
 #include "autograd/modes.h"
 #include "autograd/ops/elementwise.h"
-#include "autograd/ops/index.h"
+#include "autograd/ops/loss.h"
+#include "autograd/ops/pairs.h"
 #include "autograd/ops/random.h"
 #include "autograd/ops/shape.h"
 #include "core/error.h"
@@ -54,10 +55,8 @@ Gpt::Gpt(const GptOptions& options) : options_(options) {
   } else {
     require(options.heads > 0 && options.width % options.heads == 0, kGpt,
             "{} heads do not divide a width of {}", options.heads, options.width);
-    const nn::RotaryAngles angles =
-        nn::rotary_angles(options.context, options.width / options.heads, options.rotary_theta);
-    cosines_ = &add_constant("cosines", angles.cosines);
-    sines_ = &add_constant("sines", angles.sines);
+    rotary_ = &add_constant(
+        "rotary", rotary_table(options.context, options.width / options.heads, options.rotary_theta));
   }
   const nn::TransformerBlockOptions block{.width = options.width,
                                           .heads = options.heads,
@@ -114,23 +113,29 @@ Tensor Gpt::learned(const std::vector<Index>& first, Index count) const {
                      .to(positions_->device()));
 }
 
-nn::RotaryAngles Gpt::angles(const std::vector<Index>& first, Index count) {
+void Gpt::rotate(nn::SelfAttentionCall& call, const std::vector<Index>& first, Index count) {
   const Index last = std::ranges::max(first) + count;
-  const bool beyond = last > cosines_->size(0);
-  if (beyond && (!longer_.defined() || last > longer_.cosines.size(0))) {
-    longer_ = nn::rotary_angles(2 * last, options_.width / options_.heads, options_.rotary_theta);
-    longer_.cosines = longer_.cosines.to(cosines_->device());
-    longer_.sines = longer_.sines.to(sines_->device());
-  }
-  const auto of_positions = [&](const Tensor& table) {
-    if (all_equal(first)) return table.rows(first.front(), count);
-    const auto rows = static_cast<Index>(first.size());
-    const Tensor index =
-        Tensor::from(std::vector<std::int64_t>(first.begin(), first.end()), {rows}).to(table.device());
-    return index_select(table, index, 0).viewed({rows, 1, table.size(1)});
-  };
-  return {of_positions(beyond ? longer_.cosines : *cosines_), of_positions(beyond ? longer_.sines : *sines_),
-          options_.rotary_interleaved};
+  const bool beyond = last > rotary_->size(0);
+  if (beyond && (!longer_.defined() || last > longer_.size(0)))
+    longer_ =
+        rotary_table(2 * last, options_.width / options_.heads, options_.rotary_theta, rotary_->options());
+  call.rotary_table = beyond ? longer_ : *rotary_;
+  call.rotary.interleaved = options_.rotary_interleaved;
+  call.rotary.first = first.front();
+  if (all_equal(first)) return;
+  std::vector<std::int64_t> positions;
+  for (const Index from : first)
+    for (Index t = 0; t < count; ++t) positions.push_back(from + t);
+  call.rotary.positions =
+      Tensor::from(positions, {static_cast<Index>(first.size()), count}).to(rotary_->device());
+}
+
+Tensor Gpt::loss(const Tensor& hidden, const Targets& targets) {
+  constexpr Index kMany = 16384;
+  if (options_.vocabulary < kMany) return CausalModel::loss(hidden, targets);
+  if (targets.ready) targets.ready();
+  return linear_cross_entropy(hidden, lm_head_->weight().tensor(), targets.words, {},
+                              {.label_smoothing = targets.label_smoothing, .ignore_index = kNoTarget});
 }
 
 // tokens [N,T], of which row n stands at position first[n] and after.
@@ -141,7 +146,7 @@ Tensor Gpt::hidden(const Tensor& tokens, const std::vector<Index>& first, nn::Ke
   if (wpe_) {
     x = add(x, learned(first, count));
   } else {
-    call.rotary = angles(first, count);
+    rotate(call, first, count);
   }
   x = dropout(x, options_.dropout, training());
   const bool wide = options_.residual == ResidualType::fp32;
@@ -150,7 +155,7 @@ Tensor Gpt::hidden(const Tensor& tokens, const std::vector<Index>& first, nn::Ke
     stream = (*block)(stream, call);
     ++call.layer;
   }
-  return (*ln_f_)(nn::joined(stream, {options_.dropout, training(), wide}));
+  return nn::normed(*ln_f_, stream, {options_.dropout, training(), wide}).normed;
 }
 
 CausalModel::Advanced Gpt::read(const Tensor& words, const State& state, const Tensor& lengths) {

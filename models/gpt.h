@@ -48,6 +48,8 @@ class Gpt final : public CausalModel, public HasWordTables, public ReadsForeignF
   bool is_bounded() const override { return options_.positions == GptPositions::learned; }
   bool carries_state() const override { return false; }
   Tensor scores(const Tensor& hidden) override { return (*lm_head_)(hidden); }
+  // Without the scores of all words in memory, if there are many.
+  Tensor loss(const Tensor& hidden, const Targets& targets) override;
 
   std::string describe() const override;
   std::vector<WordTable> word_tables() const override;
@@ -61,17 +63,18 @@ class Gpt final : public CausalModel, public HasWordTables, public ReadsForeignF
   Advanced read(const Tensor& words, const State& state, const Tensor& lengths) override;
   Tensor hidden(const Tensor& tokens, const std::vector<Index>& first, nn::KeyValueCache* cache);
   Tensor learned(const std::vector<Index>& first, Index count) const;
-  nn::RotaryAngles angles(const std::vector<Index>& first, Index count);
+  // Sets the call's positions.
+  void rotate(nn::SelfAttentionCall& call, const std::vector<Index>& first, Index count);
   void draw();
 
   GptOptions options_;
   std::shared_ptr<nn::Embedding> wte_, wpe_;
   std::vector<std::shared_ptr<nn::TransformerBlock>> blocks_;
-  nn::ModulePtr ln_f_;
+  std::shared_ptr<nn::FeatureNorm> ln_f_;
   std::shared_ptr<nn::Linear> lm_head_;
-  // Constants: i64 [context] 0, 1, …; rotary angles of positions in the context.
-  const Tensor *positions_ = nullptr, *cosines_ = nullptr, *sines_ = nullptr;
-  nn::RotaryAngles longer_;  // of positions beyond the context, once a text needs them
+  // Constants: i64 [context] 0, 1, …; rotary_table() of positions in the context.
+  const Tensor *positions_ = nullptr, *rotary_ = nullptr;
+  Tensor longer_;  // table of positions beyond the context, once a text needs them
 };
 
 }  // namespace tandem::models

@@ -16,7 +16,6 @@
 #include "nn/layers/norm.h"
 #include "nn/layers/pool.h"
 #include "nn/layers/recurrent.h"
-#include "nn/layers/rotary.h"
 #include "nn/layers/sampled_softmax.h"
 #include "nn/layers/sequential.h"
 #include "nn/layers/shape.h"

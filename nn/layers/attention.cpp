@@ -42,14 +42,18 @@ Tensor SelfAttention::attend(const Tensor& x, const SelfAttentionCall& call) {
                            .dropout = options_.dropout,
                            .training = training()};
   const Tensor projection = linear(x, in_weight_.tensor(), tensor_if_defined(in_bias_));
-  if (!call.rotary.defined() && !call.cache) return (*out_)(multi_head_attention(projection, heads, options));
+  if (!call.rotary_table.defined() && !call.cache)
+    return (*out_)(multi_head_attention(projection, heads, options));
 
   const Index of_keys = heads.keys * (features_ / heads.queries);
   const TensorList parts = split(projection, {features_, of_keys, of_keys}, 2);
   Tensor query = parts[0], key = parts[1], value = parts[2];
-  if (call.rotary.defined()) {
-    query = rotated(query, heads.queries, call.rotary);
-    key = rotated(key, heads.keys, call.rotary);
+  if (call.rotary_table.defined()) {
+    RotaryOptions turn = call.rotary;
+    turn.heads = heads.queries;
+    query = rotary(query, call.rotary_table, turn);
+    turn.heads = heads.keys;
+    key = rotary(key, call.rotary_table, turn);
   }
   if (call.cache) {
     ensure(options_.causal, kSelfAttention, "only causal attention has a cache");

@@ -3,9 +3,9 @@
 
 #include <string>
 
+#include "autograd/ops/pairs.h"
 #include "nn/layers/key_value_cache.h"
 #include "nn/layers/linear.h"
-#include "nn/layers/rotary.h"
 
 namespace tandem::nn {
 
@@ -27,7 +27,8 @@ struct SelfAttentionOptions {
 // Further inputs of a call.
 struct SelfAttentionCall {
   Tensor lengths{};        // of the texts, i64 [N] in host memory; absent: all T
-  RotaryAngles rotary{};   // of the elements' positions; absent: queries and keys are not rotated
+  Tensor rotary_table{};   // of rotary_table(); absent: queries and keys are not rotated
+  RotaryOptions rotary{};  // positions of the elements; heads are the layer's
   KeyValueCache* cache{};  // of the elements before x, which those of x are appended to; causal
   Index layer = 0;         // of the cache
 };

@@ -1,10 +1,9 @@
 #include "nn/layers/transformer_block.h"
 
 #include "autograd/ops/elementwise.h"
+#include "autograd/ops/pairs.h"
 #include "autograd/ops/random.h"
-#include "autograd/ops/shape.h"
 #include "core/error.h"
-#include "nn/layers/norm.h"
 
 namespace tandem::nn {
 
@@ -28,22 +27,34 @@ Tensor activated(const Tensor& x, BlockActivation activation) {
     case BlockActivation::swiglu:
       break;
   }
-  const Index inner = x.size(-1) / 2;
-  const TensorList parts = split(x, {inner, inner}, -1);
-  return silu(parts[0]) * parts[1];
+  return swiglu(x);
 }
 
 }  // namespace
 
-ModulePtr make_norm(BlockNorm norm, Index features, double eps, bool bias) {
-  if (norm == BlockNorm::rms) return std::make_shared<RmsNorm>(features, eps);
-  return std::make_shared<LayerNorm>(features, NormOptions{.eps = eps, .bias = bias});
+std::shared_ptr<FeatureNorm> make_norm(BlockNorm norm, Index features, double eps, bool bias) {
+  if (norm == BlockNorm::rms) return std::make_shared<RmsNorm>(features, eps, NormResult::for_product);
+  return std::make_shared<LayerNorm>(
+      features, NormOptions{.eps = eps, .bias = bias, .result = NormResult::for_product});
 }
+
+namespace {
+// x in the type of sums.
+Tensor residual_of(const Residual& in, const ResidualOptions& options) {
+  return options.wide || !in.branch.defined() ? in.x : cast(in.x, in.branch.dtype());
+}
+}  // namespace
 
 Tensor joined(const Residual& in, const ResidualOptions& options) {
   if (!in.branch.defined()) return in.x;
-  const Tensor sum = add(in.x, dropout(in.branch, options.dropout, options.training));
+  const Tensor sum = add(residual_of(in, options), dropout(in.branch, options.dropout, options.training));
   return options.wide ? sum : cast(sum, in.branch.dtype());
+}
+
+ResidualNormResult normed(FeatureNorm& norm, const Residual& in, const ResidualOptions& options, bool wide) {
+  if (!in.branch.defined()) return {in.x, norm(in.x)};
+  return norm(residual_of(in, options), in.branch,
+              {.dropout = options.dropout, .training = options.training, .wide = wide});
 }
 
 TransformerBlock::TransformerBlock(const TransformerBlockOptions& options, const BlockNames& names)
@@ -81,13 +92,15 @@ Tensor TransformerBlock::forward(const Tensor& x) {
 
 Residual TransformerBlock::run(const Residual& in, const SelfAttentionCall& call) {
   const ResidualOptions of_sums{options_.dropout, training(), options_.wide_residual};
-  const Tensor x = joined(in, of_sums);
   if (options_.norm_first) {
-    const Tensor sum = joined({x, (*attention_)((*norm1_)(x), call)}, of_sums);
-    return {sum, perceptron((*norm2_)(sum))};
+    const ResidualNormResult first = normed(*norm1_, in, of_sums);
+    const ResidualNormResult second =
+        normed(*norm2_, {first.sum, (*attention_)(first.normed, call)}, of_sums);
+    return {second.sum, perceptron(second.normed)};
   }
-  const Tensor normed = (*norm1_)(joined({x, (*attention_)(x, call)}, of_sums));
-  return {(*norm2_)(joined({normed, perceptron(normed)}, of_sums))};
+  const Tensor x = joined(in, of_sums);
+  const Tensor y = normed(*norm1_, {x, (*attention_)(x, call)}, of_sums, /*wide=*/true).normed;
+  return {normed(*norm2_, {y, perceptron(y)}, of_sums, /*wide=*/true).normed};
 }
 
 Tensor TransformerBlock::perceptron(const Tensor& x) {

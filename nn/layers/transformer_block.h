@@ -5,6 +5,7 @@
 #include <string>
 
 #include "nn/layers/attention.h"
+#include "nn/layers/norm.h"
 
 namespace tandem::nn {
 
@@ -61,13 +62,13 @@ class TransformerBlock final : public Module {
   Tensor perceptron(const Tensor& x);
 
   TransformerBlockOptions options_;
-  ModulePtr norm1_, norm2_;
+  std::shared_ptr<FeatureNorm> norm1_, norm2_;
   std::shared_ptr<SelfAttention> attention_;
   std::shared_ptr<Linear> inner_, outer_;
 };
 
-// A norm of the given kind. `bias`: of a layer norm.
-ModulePtr make_norm(BlockNorm norm, Index features, double eps, bool bias = true);
+// A norm of the given kind, with the type of the product that reads it. `bias`: of a layer norm.
+std::shared_ptr<FeatureNorm> make_norm(BlockNorm norm, Index features, double eps, bool bias = true);
 
 struct ResidualOptions {
   double dropout = 0.0;  // of the branch
@@ -76,5 +77,8 @@ struct ResidualOptions {
 };
 // x + dropout(branch).
 Tensor joined(const Residual& in, const ResidualOptions& options);
+// The same with its norm: for the product that reads it, or, if `wide`, in the type of the sum.
+ResidualNormResult normed(FeatureNorm& norm, const Residual& in, const ResidualOptions& options,
+                          bool wide = false);
 
 }  // namespace tandem::nn
