@@ -22,7 +22,8 @@ class Backend;
 namespace tandem::cpu {
 
 // x86-64-v2 (SSE4.2), v3 (AVX2, FMA, F16C), v4 (AVX-512 F, BW, CD, DQ, VL), v4 with AVX512-BF16, and that
-// with AMX. Only oneDNN uses AMX; Tandem's kernels are then those of v4_bf16.
+// with AMX. Tandem's kernels are then those of v4_bf16, of which attention uses AMX, too
+// (core/cpu/kernels/amx.h).
 enum class Level : std::uint8_t { v2, v3, v4, v4_bf16, amx };
 
 // Names as in TANDEM_ISA: "v2", "v3", "v4", "v4_bf16", "amx".

@@ -42,7 +42,7 @@ class BackwardHead {
     load(Head(args_.key, text, head), length, size_.width, key_rows_, keys_);
     load(Head(args_.value, text, head), length, size_.value_width, value_rows_, keys_);
     Blocks::straight(key_rows_, keys_, width_, held_);
-    Blocks::turned_rows(held_, keys_, width_, turned_key_rows_);
+    Blocks::turned_rows(held_, keys_, width_, turned_key_rows_, key_step());
     std::fill_n(dkey_, keys_ * width_, 0.0f);
     std::fill_n(dvalue_, keys_ * values_, 0.0f);
     for (Index h = head * group; h < (head + 1) * group; ++h) {
@@ -57,12 +57,17 @@ class BackwardHead {
   }
 
  private:
+  // Rows of the transposed arrays are a line of the cache further apart than a power of two, or those of a
+  // tile would share one set of the cache.
+  Index key_step() const { return keys_ + kPanel; }
+  Index query_step() const { return queries_ + kLanes; }
+
   // Calls visit(pointer, count) for every array.
   template <class Visitor>
   void operands(const Visitor& visit) {
     visit(key_rows_, keys_ * width_);
     visit(value_rows_, keys_ * values_);
-    visit(turned_key_rows_, width_ * keys_);
+    visit(turned_key_rows_, width_ * key_step());
     visit(held_, std::max(queries_, keys_) * std::max(width_, values_));
     visit(turned_queries_, queries_ * width_);
     visit(straight_queries_, queries_ * width_);
@@ -80,7 +85,7 @@ class BackwardHead {
     visit(factors_, kSide * kSide);
     visit(dkey_, keys_ * width_);
     visit(dvalue_, keys_ * values_);
-    visit(turned_dquery_, width_ * queries_);
+    visit(turned_dquery_, width_ * query_step());
   }
   Index bytes() {
     Index sum = 0;
@@ -101,7 +106,7 @@ class BackwardHead {
     load(Head(args_.dresult, text, head), size_.queries, size_.value_width, held_, queries_);
     Blocks::turned(held_, queries_, values_, turned_dresults_);
     Blocks::straight(held_, queries_, values_, straight_dresults_);
-    std::fill_n(turned_dquery_, width_ * queries_, 0.0f);
+    std::fill_n(turned_dquery_, width_ * query_step(), 0.0f);
     slope_ =
         args_.alibi ? attention::alibi_slope(static_cast<int>(head), static_cast<int>(size_.heads)) : 0.0f;
 
@@ -154,8 +159,8 @@ class BackwardHead {
     blocks_.multiply(kSide, width_, kSide, dscores_, kSide, straight_queries_, queries_, q, 0,
                      dkey_ + k * width_, width_, true);
     Blocks::straight(dscores_, kSide, kSide, straight_dscores_);
-    blocks_.multiply(width_, kSide, kSide, turned_key_rows_ + k, keys_, straight_dscores_, kSide, 0, 0,
-                     turned_dquery_ + q, queries_, true);
+    blocks_.multiply(width_, kSide, kSide, turned_key_rows_ + k, key_step(), straight_dscores_, kSide, 0, 0,
+                     turned_dquery_ + q, query_step(), true);
   }
 
   // Weights of the keys [k, k + kSide) and gradients of their scores, for queries from q on. `plain`: all
@@ -206,7 +211,7 @@ class BackwardHead {
     alignas(64) float block[kLanes * kLanes];
     for (Index q = 0; q < size_.queries; q += kLanes) {
       for (Index d = 0; d < size_.width; d += kLanes) {
-        transpose_words(turned_dquery_ + d * queries_ + q, queries_, block, kLanes);
+        transpose_words(turned_dquery_ + d * query_step() + q, query_step(), block, kLanes);
         const Index n = std::min<Index>(kLanes, size_.width - d);
         for (Index i = 0; i < std::min<Index>(kLanes, size_.queries - q); ++i)
           put_row(to, q + i, d, block + i * kLanes, n, static_cast<float>(args_.scale));

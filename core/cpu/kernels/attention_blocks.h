@@ -103,13 +103,13 @@ struct HeadBlocks {
     }
   }
 
-  // The transposed matrix as rows [width, tokens], from its `straight` panels.
-  static void turned_rows(const Storage* straight, Index tokens, Index width, Storage* to) {
+  // The transposed matrix as rows [width, tokens], `step` apart, from its `straight` panels.
+  static void turned_rows(const Storage* straight, Index tokens, Index width, Storage* to, Index step) {
     const Index words = tokens / kWord;
     for (Index d = 0; d < width; d += kLanes) {
       const Storage* panel = straight + d / kPanel * kPanel * tokens + d % kPanel * kWord;
       for (Index w = 0; w < words; w += kLanes)
-        transpose_words(panel + w * kPanel * kWord, kPanel, to + d * tokens + w * kWord, words);
+        transpose_words(panel + w * kPanel * kWord, kPanel, to + d * step + w * kWord, step / kWord);
     }
   }
 
