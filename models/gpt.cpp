@@ -19,7 +19,7 @@ namespace tandem::models {
 namespace {
 
 constexpr const char* kGpt = "gpt";
-constexpr double kDeviation = 0.02;  // of initial weights
+constexpr double kGptDeviation = 0.02;  // of initial weights
 
 const nn::BlockNames& gpt_names() {
   static const nn::BlockNames names{
@@ -83,11 +83,11 @@ Gpt::Gpt(const GptOptions& options) : options_(options) {
 
 // As GPT-2: branches are smaller, by the number of branches that are added up.
 void Gpt::draw() {
-  const double of_branches = kDeviation / std::sqrt(2.0 * static_cast<double>(options_.layers));
+  const double of_branches = kGptDeviation / std::sqrt(2.0 * static_cast<double>(options_.layers));
   for (const Parameter& parameter : parameters()) {
     const std::string& name = parameter.name();
     if (parameter.value().rank() > 1) {
-      nn::init::normal(parameter.value(), 0.0, name.ends_with("c_proj.weight") ? of_branches : kDeviation);
+      nn::init::normal(parameter.value(), 0.0, name.ends_with("c_proj.weight") ? of_branches : kGptDeviation);
     } else if (name.ends_with("bias")) {
       nn::init::zeros(parameter.value());
     }
