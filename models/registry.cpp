@@ -12,6 +12,7 @@
 #include "models/registry_keys.h"
 #include "models/resnet_words.h"
 #include "models/unet.h"
+#include "models/vit.h"
 
 namespace tandem::models {
 
@@ -164,10 +165,38 @@ ModelInfo unet_info() {
   return info;
 }
 
+ModelInfo vit_info() {
+  using VitKeys = Keys<VitOptions>;
+  Describe<VitKeys> keys;
+  add_classes(add_channels(keys))
+      .key("patch", of<VitKeys>(&VitOptions::patch),
+           "side of the square patches, in pixels; a divisor of the image's height and width", size_rule())
+      .key("num_layers", of<VitKeys>(&VitOptions::layers), "number of Transformer blocks",
+           {.min = 1, .max = 1024})
+      .key("width", of<VitKeys>(&VitOptions::width), "features of a token", size_rule())
+      .key("heads", of<VitKeys>(&VitOptions::heads), "attention heads; a divisor of width", size_rule())
+      .key("inner", of<VitKeys>(&VitOptions::inner), "width of the perceptron of a block; 0: 4 · width",
+           {.min = 0, .max = kMaxExtent})
+      .key("dropout", of<VitKeys>(&VitOptions::dropout),
+           "dropout probability of tokens, of each branch before it is added, and after GELU",
+           probability_rule())
+      .key("attention_dropout", of<VitKeys>(&VitOptions::attention_dropout),
+           "dropout probability of attention weights", probability_rule());
+  return model("vit", "Vision Transformer: an encoder of the patches of an image, as torchvision's", keys,
+               [](const VitKeys& o, const DataInfo& data) {
+                 VitOptions options = o;
+                 options.in_channels = channels_of(o.given_channels, data, options.in_channels);
+                 options.num_classes = classes_of(o.given_classes, data, options.num_classes);
+                 if (data.sample.rank() == 3) options.image = {data.sample[0], data.sample[1]};
+                 return std::make_shared<Vit>(options);
+               });
+}
+
 std::vector<ModelInfo> image_models() {
   std::vector<ModelInfo> all{mlp_info(), lenet_info()};
   for (int depth : {18, 34, 50, 101, 152}) all.push_back(resnet_info(depth, false));
   for (int depth : {8, 20, 32, 44, 56, 110}) all.push_back(resnet_info(depth, true));
+  all.push_back(vit_info());
   all.push_back(unet_info());
   all.push_back(dcgan_info());
   return all;

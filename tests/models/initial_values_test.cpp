@@ -124,6 +124,20 @@ TEST_CASE("image classifiers start as PyTorch's layers and torchvision's ResNet 
                   {".*conv[123]\\.weight|.*downsample\\.0\\.weight", he}});
 }
 
+TEST_CASE("a Vision Transformer starts as torchvision's", "[models]") {
+  const auto filters = [](const Shape& weight) { return normal(1.0 / std::sqrt(fan_in(weight))); };
+  check_starts(*drawn("vit", {{"patch", 8}, {"num_layers", 2}, {"width", 32}, {"heads", 4}},
+                      {.sample = {64, 64, 3}, .classes = 10}),
+               {{"class_token|heads\\..*", kNought},
+                {"conv_proj\\.weight", filters},
+                {"encoder\\.pos_embedding", always(normal(0.02))},
+                {".*ln(_[12])?\\.weight", kOne},
+                {".*mlp\\..*bias", always(normal(1e-6))},
+                {".*bias", kNought},
+                {".*out_proj\\.weight", standard},
+                {".*(in_proj_|mlp\\..*)weight", xavier}});
+}
+
 TEST_CASE("a U-Net starts as PyTorch's layers do", "[models]") {
   check_starts(
       *drawn("unet", {{"in_channels", 1}, {"num_classes", 5}, {"width", 8}, {"levels", 2}}),
