@@ -114,18 +114,17 @@ AttentionInputs Attention::backward(const Saved& saved, const Result& dy, const 
   static_cast<void>(needs);  // the gradients come out of one pass
   const Tensor of_result[] = {dy.y};
   const DType dtype = are_wider(of_result, saved.result.dtype()) ? DType::f32 : saved.query.dtype();
-  const auto gradient_of = [&](const Tensor& t) {
-    // Keys of a cache beyond those in use have no gradient.
+  // Keys of a cache beyond the `tokens` in use have no gradient.
+  const auto gradient_of = [&](const Tensor& t, Index tokens) {
     if (!t.defined()) return Tensor();
     const TensorOptions options{.dtype = dtype, .device = t.device()};
-    const bool whole =
-        !saved.key.defined() || t.size(-2) == (t.is_same(saved.query) ? size.queries : size.keys);
-    return whole ? Tensor::empty(t.shape(), options) : Tensor::zeros(t.shape(), options);
+    return t.size(-2) == tokens ? Tensor::empty(t.shape(), options) : Tensor::zeros(t.shape(), options);
   };
-  const AttentionInputs result{gradient_of(saved.query), gradient_of(saved.key), gradient_of(saved.value)};
+  const bool packed = !saved.key.defined();
+  const AttentionInputs result{gradient_of(saved.query, size.queries), gradient_of(saved.key, size.keys),
+                               gradient_of(saved.value, size.keys)};
   AttentionBackward call;
   set_call(*this, saved, call);
-  const bool packed = !saved.key.defined();
   call.dresult = heads_of(*this, Part::result, dy.y, false);
   call.dquery = heads_of(*this, Part::query, result.query, packed);
   call.dkey = heads_of(*this, Part::key, packed ? result.query : result.key, packed);
