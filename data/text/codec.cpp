@@ -63,6 +63,8 @@ class VocabularyCodec final : public TextCodec {
   Vocabulary vocabulary_;
 };
 
+bool codec_keeps_line_ends(std::string_view name) { return name == "byte_bpe"; }
+
 class DescribedCodec final : public TextCodec {
  public:
   DescribedCodec(std::string name, Index size, std::int32_t begin, std::int32_t end)
@@ -74,6 +76,7 @@ class DescribedCodec final : public TextCodec {
   std::int32_t begin() const override { return begin_; }
   std::int32_t end() const override { return end_; }
   bool drops_case() const override { fail(); }
+  bool keeps_line_ends() const override { return codec_keeps_line_ends(name_); }
 
   EncodedText encode(std::string_view) const override { fail(); }
   std::string decode(std::span<const std::int32_t>) const override { fail(); }
@@ -119,7 +122,7 @@ TextCodecPtr vocabulary_codec(TokenizerPtr tokenizer, Vocabulary vocabulary) {
   return std::make_shared<const VocabularyCodec>(std::move(tokenizer), std::move(vocabulary));
 }
 
-bool keeps_line_ends(const CodecChoice& choice) { return choice.name() == "byte_bpe"; }
+bool keeps_line_ends(const CodecChoice& choice) { return codec_keeps_line_ends(choice.name()); }
 
 TextCodecPtr recall_codec(const Json& description, const std::string& where) {
   try {
