@@ -4,7 +4,6 @@
 
 #include "core/error.h"
 #include "core/random.h"
-#include "data/text/vocabulary.h"
 
 namespace tandem::datasets {
 
@@ -105,7 +104,7 @@ void StreamSource::fill(const BatchKey& key, bool, BatchBuffer& buffer) const {
     lengths[b] = targets_in(first_stream + b, first, end);
     for (Index t = 0; t < lengths[b]; ++t) {
       const std::size_t at = begin + static_cast<std::size_t>(t);
-      token[t * streams + b] = at == 0 ? Vocabulary::kEnd : ids[at - 1];
+      token[t * streams + b] = at == 0 ? options_.begin : ids[at - 1];
       target[t * streams + b] = ids[at];
     }
   }

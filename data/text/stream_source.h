@@ -2,8 +2,8 @@
 //
 // Each word of `ids` is the target of one position of one stream, once an epoch. The text is cut into N
 // streams: of M words, stream b has M/N consecutive ones, plus one if b < M mod N. A batch is a chunk of each
-// stream; its tokens are the words before the targets (Vocabulary::kEnd before the first). Chunk k + 1
-// continues where chunk k ended.
+// stream; its tokens are the words before the targets (`begin` before the first). Chunk k + 1 continues where
+// chunk k ended.
 //
 // Fields, of constant shapes: "token" and "target" i64 [T,N]; "length" i64 [N], the words of the chunk, equal
 // for all streams except that in the last chunk the last streams may have one less. Rows beyond are padding:
@@ -21,6 +21,7 @@
 #include "core/partition.h"
 #include "data/source.h"
 #include "data/text/packed_ids.h"
+#include "data/text/vocabulary.h"
 
 namespace tandem::datasets {
 
@@ -36,6 +37,7 @@ struct StreamOptions {
   // length / steps.
   bool random_lengths = false;
   std::uint64_t seed = 0;
+  std::int32_t begin = Vocabulary::kEnd;  // token before the first word of the text
   Device device = {};
 
   static constexpr Index kMostBeyond = 20;

@@ -6,7 +6,6 @@
 #include "core/random.h"
 #include "data/decorators.h"
 #include "data/text/stream_source.h"
-#include "data/text/vocabulary.h"
 
 namespace tandem::datasets {
 
@@ -42,7 +41,7 @@ SourcePtr WindowSource::divided(const ShardSpec& division) const {
   return std::make_shared<WindowSource>(ids_, options_, this->division().into(division));
 }
 
-// In training one fewer than fit, so that the first may begin at any of `length` places.
+// With shuffle one fewer than fit, so that the first may begin at any of `length` places.
 Index WindowSource::windows() const {
   if (!options_.shuffle) return (words() + options_.length - 1) / options_.length;
   return words() / options_.length - 1;
@@ -102,7 +101,7 @@ void WindowSource::fill(const BatchKey& key, bool, BatchBuffer& buffer) const {
     const Index own = targets_of(window);
     for (Index t = 0; t < options_.length; ++t) {
       const std::size_t at = begin + static_cast<std::size_t>(t);
-      token[t * count + n] = t >= own ? 0 : at == 0 ? Vocabulary::kEnd : ids[at - 1];
+      token[t * count + n] = t >= own ? 0 : at == 0 ? options_.begin : ids[at - 1];
       target[t * count + n] = t >= own ? kNoTarget : ids[at];
     }
   }

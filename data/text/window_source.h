@@ -1,10 +1,9 @@
 // Windows of a text, for models without a state, such as Transformers: each window is read from its start.
 //
-// A window has T targets; its tokens are the words before them (Vocabulary::kEnd before the first of the
-// text). In training, an epoch has the windows in an order of its own, and the text is cut at other places in
-// each epoch, so that up to 2·T words are left out; the last windows that fill no batch are left out, too.
-// Otherwise the windows come in order, every word is a target once, and the last window and the last batch
-// may be smaller.
+// A window has T targets; its tokens are the words before them (`begin` before the first of the text). With
+// `shuffle`, each epoch has an order of its own and cuts the text at other places, so that up to 2·T words
+// are left out, and so are the last windows that fill no batch. Otherwise the windows come in order, every
+// word is a target once, and the last window and the last batch may be smaller.
 //
 // Fields: "token" and "target" i64 [T,N]. Rows beyond the end of the text are padding: token 0, target
 // kNoTarget. Batch::samples and Batch::weight are the number of targets.
@@ -16,14 +15,16 @@
 
 #include "data/source.h"
 #include "data/text/packed_ids.h"
+#include "data/text/vocabulary.h"
 
 namespace tandem::datasets {
 
 struct WindowOptions {
   Index windows = 12;    // N
   Index length = 64;     // T
-  bool shuffle = false;  // in training
+  bool shuffle = false;  // for training
   std::uint64_t seed = 0;
+  std::int32_t begin = Vocabulary::kEnd;  // token before the first word of the text
   Device device = {};
 };
 
@@ -31,7 +32,7 @@ class WindowSource final : public Source {
  public:
   using Ids = std::shared_ptr<const PackedIds>;
 
-  // Throws UserError on sizes below 1, a text without words, a text too short for a batch in training, or an
+  // Throws UserError on sizes below 1, a text without words, a text too short for a batch with shuffle, or an
   // invalid division.
   WindowSource(Ids ids, const WindowOptions& options, const ShardSpec& division = {});
 

@@ -48,6 +48,11 @@ TEST_CASE("windows by hand: 3 of 11 words in batches of 2", "[windows]") {
   CHECK_FALSE(loader.next());
 }
 
+TEST_CASE("the token before the text is an option", "[windows]") {
+  Loader loader(windows_of(11, {.windows = 2, .length = 4, .begin = 7}), {});
+  CHECK(numbers(loader.next().value(), "token") == Numbers{7, 103, 100, 104, 101, 105, 102, 106});
+}
+
 TEST_CASE("an epoch of training has windows that follow from seed and epoch", "[windows]") {
   const WindowOptions options{.windows = 3, .length = 5, .shuffle = true, .seed = 7};
   constexpr Index kWords = 103;
