@@ -1,6 +1,5 @@
 #include "tasks/language/data.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace tandem::tasks {
@@ -8,27 +7,12 @@ namespace tandem::tasks {
 namespace {
 
 constexpr const char* kCharacters = "characters";
-constexpr const char* kWhere = "the description of the data";
-
-// Sets the codec, or tokenizer and vocabulary, of a description.
-void like_saved(datasets::CorpusOptions& options, const Json& description) {
-  read_description([&] {
-    if (description.contains("codec")) {
-      options.known_codec = datasets::recall_codec(description.at("codec"), kWhere);
-      return;
-    }
-    options.codec.reset();
-    options.tokenizer = options::Choice<datasets::tokenizers>(description.at("tokenizer").get<std::string>());
-    options.known = std::make_shared<const datasets::Vocabulary>(
-        description.at("vocabulary").get<std::vector<std::string>>(), kWhere);
-  });
-}
 
 }  // namespace
 
 DataPtr LanguageData::open(const LanguageOptions& options, const Json* words_of) {
   datasets::TextOptions text = options.data.text;
-  if (words_of) like_saved(text.common, *words_of);
+  if (words_of) take_saved_words(*words_of, text.common);
   auto data = std::shared_ptr<LanguageData>(new LanguageData());
   data->name_ = text.set.name();
   data->corpus_ = datasets::open_corpus(text);
@@ -55,20 +39,18 @@ DataPtr LanguageData::describe(const LanguageOptions& options, const Json* words
 
 DataPtr LanguageData::recall(const Json& description) {
   auto data = std::shared_ptr<LanguageData>(new LanguageData());
+  data->corpus_.codec = saved_codec(description);
   read_description([&] {
     data->name_ = description.at("name").get<std::string>();
     data->training_samples_ = description.at("training_words").get<Index>();
-    const Json codec = description.contains("codec") ? description.at("codec")
-                                                     : Json{{"name", description.at("tokenizer")},
-                                                            {"vocabulary", description.at("vocabulary")}};
-    data->corpus_.codec = datasets::recall_codec(codec, kWhere);
   });
   return data;
 }
 
 Json LanguageData::description() const {
-  Json codec = corpus_.codec->description();
-  if (!of_vocabulary()) return {{"name", name_}, {"training_words", training_samples_}, {"codec", codec}};
+  Json codec = this->codec().description();
+  if (!has_tokenizer(this->codec()))
+    return {{"name", name_}, {"training_words", training_samples_}, {"codec", codec}};
   return {{"name", name_},
           {"tokenizer", codec["name"]},
           {"training_words", training_samples_},
@@ -87,20 +69,15 @@ void LanguageData::require_like(const Json& saved, const std::string& weights) c
 }
 
 std::vector<NamedVocabulary> LanguageData::vocabularies() const {
-  NamedVocabulary all{units(), codec().name(), {}};
-  for (Index i = 0; i < codec().size(); ++i) all.words.push_back(codec().piece(static_cast<std::int32_t>(i)));
+  NamedVocabulary all = vocabulary_of(codec());
+  all.what = units();
   return {std::move(all)};
 }
 
 bool LanguageData::of_characters() const { return codec().name() == kCharacters; }
 
-bool LanguageData::of_vocabulary() const {
-  const std::vector<std::string> names = datasets::tokenizers().names();
-  return std::ranges::find(names, codec().name()) != names.end();
-}
-
 std::string LanguageData::units() const {
-  if (!of_vocabulary()) return "tokens";
+  if (!has_tokenizer(codec())) return "tokens";
   return of_characters() ? kCharacters : "words";
 }
 

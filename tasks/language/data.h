@@ -33,8 +33,6 @@ class LanguageData final : public TextData<datasets::TextCorpus> {
 
  private:
   LanguageData() = default;
-  // True if tokenizer and vocabulary are the codec.
-  bool of_vocabulary() const;
 };
 
 }  // namespace tandem::tasks

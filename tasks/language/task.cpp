@@ -45,7 +45,9 @@ std::vector<Index> Language::bytes_of_ids() const {
   std::vector<Index> bytes;
   for (std::int32_t id = 0; id < codec.size(); ++id) {
     const bool mark = id == codec.end() || id == codec.unknown();
-    bytes.push_back(!mark ? static_cast<Index>(codec.piece(id).size()) : codec.keeps_line_ends() ? 0 : 1);
+    bytes.push_back(!mark                     ? static_cast<Index>(codec.decode({&id, 1}).size())
+                    : codec.keeps_line_ends() ? 0
+                                              : 1);
   }
   return bytes;
 }
@@ -83,6 +85,7 @@ datasets::SourcePtr Language::streams(datasets::StreamSource::Ids ids, Index str
                                               .steps = steps(),
                                               .random_lengths = training && options_.data.random_steps,
                                               .seed = context_.seed,
+                                              .begin = data_->codec().begin(),
                                               .device = device});
   const auto drawn = candidates();
   if (!training || !drawn) return source;
@@ -96,6 +99,7 @@ datasets::SourcePtr Language::windows(datasets::StreamSource::Ids ids, Index win
                                                                           .length = steps(),
                                                                           .shuffle = shuffle,
                                                                           .seed = context_.seed,
+                                                                          .begin = data_->codec().begin(),
                                                                           .device = device});
 }
 
@@ -116,7 +120,7 @@ datasets::SourcePtr Language::training_source(Device device, Index batch_size) c
     ids = std::make_shared<const datasets::PackedIds>(ids->first(words));
   }
   if (model_->carries_state()) return streams(std::move(ids), count, true, device);
-  return windows(std::move(ids), count, few == 0, device);
+  return windows(std::move(ids), count, context_.loading.shuffle && few == 0, device);
 }
 
 datasets::SourcePtr Language::source_of(const std::string& split, Device device) const {

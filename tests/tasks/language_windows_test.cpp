@@ -82,6 +82,34 @@ TEST_CASE("an evaluation of windows counts every target and its bytes once", "[t
         Approx(std::log(2.0) * tasks::metric(metrics, "bits_per_character")));
 }
 
+TEST_CASE("bits per byte of subwords divide by the bytes of the text", "[tasks][language]") {
+  WindowTrial trial({R"(data.codec={"name": "byte_bpe", "size": 270})"});
+  trial.task().model().eval();
+  const auto evaluation = trial.task().evaluation(false);
+  datasets::Loader loader(trial.task().evaluation_source("test", {}), {});
+  double targets = 0.0;
+  while (const auto batch = loader.next()) {
+    targets += static_cast<double>(batch->samples);
+    evaluation->add(*batch);
+  }
+  const tasks::Metrics metrics = evaluation->metrics();
+  CHECK(targets < static_cast<double>(trial.test().size()));
+  CHECK(tasks::metric(metrics, "bits_per_byte") * static_cast<double>(trial.test().size()) ==
+        Approx(tasks::metric(metrics, "loss") / std::log(2.0) * targets));
+}
+
+TEST_CASE("windows of training are in order without data.shuffle", "[tasks][language]") {
+  WindowTrial trial({"data.shuffle=false", R"(data.codec={"name": "byte_bpe", "size": 270})"});
+  const auto& data = dynamic_cast<const tasks::LanguageData&>(*trial.data());
+  datasets::Loader loader(trial.task().training_source({}), {});
+  const datasets::Batch batch = loader.next().value();
+  const auto token = batch["token"].to_vector<std::int64_t>();
+  const auto target = batch["target"].to_vector<std::int64_t>();
+  CHECK(token[0] == data.codec().begin());
+  CHECK(target[0] == data.corpus().train.ids[0]);
+  CHECK(target[1] == data.corpus().train.ids[kContext]);
+}
+
 TEST_CASE("options that windows do not fit are refused", "[tasks][language]") {
   CHECK_THAT(user_error_of([] { WindowTrial({"data.steps=9"}); }),
              Contains("data.steps") && Contains("is 9, more than the context of the model, 8"));
