@@ -1,6 +1,6 @@
 // Choice between a library's attention and the own kernels.
 //
-// An engine must agree with the own kernels on the data of its first call outside of a recording; until then,
+// An engine must agree with the own kernels on the first finite results outside of a recording; until then,
 // and if it does not, the own kernels compute. Libraries have been wrong in single versions and shapes.
 #pragma once
 

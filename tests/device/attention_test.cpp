@@ -2,6 +2,7 @@
 #include "autograd/ops/attention.h"
 
 #include <catch2/catch.hpp>
+#include <limits>
 
 #include "autograd/engine.h"
 #include "autograd/leaf.h"
@@ -20,10 +21,10 @@ struct Attended {
 };
 
 // Of two texts of 2 + 2·1 heads; a width of its own is a shape of its own.
-Attended attended(Index width, const AttentionOptions& options) {
+Attended attended(Index width, const AttentionOptions& options, double gradient_scale = 1.0) {
   const Tensor x = leaf(random_tensor({2, 9, 4 * width}, DType::bf16, 1));
   const Tensor y = multi_head_attention(x, {.queries = 2, .keys = 1}, options);
-  const Tensor dy = random_tensor(y.shape(), y.dtype(), 2);
+  const Tensor dy = random_tensor(y.shape(), y.dtype(), 2) * gradient_scale;
   return {y.to_vector<double>(),
           gradients(std::span(&y, 1), std::span(&dy, 1), std::span(&x, 1)).front().to_vector<double>()};
 }
@@ -73,4 +74,17 @@ TEST_CASE("a library's wrong attention is found out, and results are right all t
   CHECK(first.dx == third.dx);
   check_close(first.y, attended(24, {.causal = true, .composed = true}).y);
   check_close(first.dx, attended(24, {.causal = true, .composed = true}).dx);
+}
+
+TEST_CASE("gradients that overflow do not decide about a library's attention", "[device]") {
+  const Emulator emulated = emulator();
+  if (!emulated) return;
+  emulated.set_attention_offered(true);
+  const std::uint64_t before = emulated.counts().library_attentions;
+  attended(32, {.causal = true}, std::numeric_limits<double>::infinity());
+  const Attended first = attended(32, {.causal = true}), second = attended(32, {.causal = true});
+  CHECK(emulated.counts().library_attentions - before == 6);
+  emulated.set_attention_offered(false);
+  CHECK(first.dx == second.dx);
+  check_close(first.dx, attended(32, {.causal = true, .composed = true}).dx);
 }
