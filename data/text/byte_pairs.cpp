@@ -281,6 +281,7 @@ BytePairs byte_pairs_of_names(const std::vector<std::string>& tokens, std::vecto
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     const auto id = static_cast<std::int32_t>(i);
     if (std::ranges::binary_search(special, id)) {
+      require(!tokens[i].empty(), where, "special token {} has no text; name it, or remove it", id);
       pairs.tokens.push_back(tokens[i]);
       continue;
     }

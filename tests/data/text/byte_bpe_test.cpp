@@ -382,6 +382,7 @@ TEST_CASE("bad files of a byte-level tokenizer are named with the place and the 
   CHECK_FAILS(UserError, tokenizer(edited("/added_tokens/0/special", false)), "is not special");
   CHECK_FAILS(UserError, tokenizer(edited("/added_tokens/0/lstrip", true)), "lstrip");
   CHECK_FAILS(UserError, tokenizer(edited("/added_tokens/0/id", 500)), "has the id 500");
+  CHECK_FAILS(UserError, tokenizer(edited("/added_tokens/0/content", "")), "has no text");
   CHECK_FAILS(UserError, tokenizer(edited("/added_tokens/0/content", "<s>")),
               "has no special token \"<|endoftext|>\"; set the codec's `end` to one that it has: <s>");
   CHECK_FAILS(UserError, tokenizer(edited("/model/merges/0", 5)), "merge 0 of \"model.merges\" is 5");
