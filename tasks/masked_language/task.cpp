@@ -152,7 +152,7 @@ std::string MaskedLanguage::text_of_data() const {
                   count_text(size(corpus.test)), data_->codec().name(), data_->codec().size());
   if (data_->is_open())
     text += fmt::format(
-        "; {:.1f} % of the training words are unknown; {:.0f} % of an epoch is text, the rest "
+        "; {:.1f} % of the training pieces are unknown; {:.0f} % of an epoch is text, the rest "
         "padding",
         100.0 * static_cast<double>(corpus.train.unknown) / size(corpus.train),
         100.0 * training_texts({}, 0)->order(0)->real_share);
