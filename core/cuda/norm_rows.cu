@@ -107,7 +107,7 @@ struct RowDropout {
   }
 };
 
-// Where forward finds a row: x, or the sum of residual and branch, which it stores. `near` is a value near
+// Source of forward's rows: x, or the sum of residual and branch, which it stores. `near` is a value near
 // the mean of the row, given its first element.
 template <class S>
 struct PlainRows {
@@ -212,7 +212,7 @@ __global__ void __launch_bounds__(kWide ? 1024 : kTeamBlock)
   }
 }
 
-// Where backward stores the gradient of a row: as dx, or with dsum added as that of the residual, and dropped
+// Target of backward's gradient of a row: dx, or with dsum added that of the residual, and dropped
 // out as that of the branch.
 template <class S>
 struct PlainGradients {
