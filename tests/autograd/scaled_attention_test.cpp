@@ -290,6 +290,20 @@ TEST_CASE("keys beyond a length have no effect on fused attention", "[attention]
   }
 }
 
+TEST_CASE("keys that are not in use have no gradient, also if they are queries", "[attention]") {
+  const Tensor x = random_tensor({1, 5, 8}, DType::f32, 4);
+  const auto gradient_of = [&](bool composed) {
+    Tensor::full(x.shape(), 7.0, x.options());  // leaves memory that is not zero
+    return outcome_of({x}, DType::f32,
+                      [&](const TensorList& in) {
+                        return multi_head_attention(in[0], in[0], in[0], {.queries = 2},
+                                                    {.keys = 2, .composed = composed});
+                      })
+        .gradients[0];
+  };
+  CHECK(error_of(gradient_of(false), gradient_of(true)) < 1e-5);
+}
+
 TEST_CASE("what all keys share has no gradient through attention", "[attention]") {
   const Form form{"", 1, 50, 50, 2, 2, 16, 16, {.causal = true}};
   TensorList in = inputs_of(form);

@@ -132,6 +132,8 @@ TEST_CASE("codecs that are only described have sizes and marks, and do nothing",
   CHECK(words->begin() == 1);
   CHECK(words->end() == 1);
   CHECK(described("words", {{"size", 0}}) == nullptr);
+  CHECK(described("byte_bpe", {{"size", 300}})->keeps_line_ends());
+  CHECK_FALSE(words->keeps_line_ends());
   CHECK_FAILS(InternalError, bpe->encode("a"), "bpe of 500 pieces is a description");
   CHECK_FAILS(InternalError, words->decode(Ids{2}), "is a description");
 }
