@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 #include "core/cuda/capture.h"
@@ -47,6 +48,7 @@ bool is_suited(const AttentionCall& call, DType dtype) {
   if (call.mask.causal && (s.queries > s.keys || (call.mask.lengths.defined() && s.queries != s.keys)))
     return false;
   if (!call.mask.lengths.defined()) return true;
+  if (call.mask.window > 0) return false;  // queries beyond length + window see no key
   const auto* length = call.mask.lengths.data<std::int64_t>();
   return std::none_of(length, length + s.texts, [](std::int64_t l) { return l == 0; });
 }
@@ -81,6 +83,8 @@ bool are_finite(const Tensor& t) {
 }
 
 double tolerance_of(DType dtype) { return dtype == DType::f16 ? 4e-3 : 3e-2; }
+
+constexpr double kUnwritten = std::numeric_limits<double>::quiet_NaN();  // shows what an engine leaves out
 
 // The same places in other memory.
 HeadRows elsewhere(const CudaBackend& backend, const HeadRows& rows) {
@@ -141,6 +145,10 @@ bool AttentionPlans::forward(const AttentionForward& args,
   addresses[dnn::kValue] = address_of(args.value);
   addresses[dnn::kResult] = address_of(args.result);
   addresses[dnn::kLse] = args.lse.raw();
+  if (!plan->confirmed) {
+    backend_.fill(args.result.tensor, kUnwritten);
+    backend_.fill(args.lse, kUnwritten);
+  }
   if (!run(*plan, graph, args.mask, addresses)) return false;
   if (plan->confirmed) return true;
   AttentionForward reference = args;
@@ -173,12 +181,17 @@ bool AttentionPlans::backward(const AttentionBackward& args,
   }
   addresses[dnn::kLse] = args.lse.raw();
   Plan* plan = plan_of(graph);
-  if (!plan || !run(*plan, graph, args.mask, addresses)) return false;
+  if (!plan) return false;
+  const HeadRows* const gradients[] = {&args.dquery, &args.dkey, &args.dvalue};
+  // Keys of a cache that are not in use stay zero.
+  for (int i = 0; i < 3 && !plan->confirmed; ++i)
+    if (gradients[i]->tensor.size(-2) == (i == 0 ? args.size.queries : args.size.keys))
+      backend_.fill(gradients[i]->tensor, kUnwritten);
+  if (!run(*plan, graph, args.mask, addresses)) return false;
   if (plan->confirmed) return true;
-  // Gradients of one projection share a tensor; keys of a cache that are not in use are not compared.
+  // Gradients of one projection share a tensor.
   AttentionBackward reference = args;
   HeadRows* const copies[] = {&reference.dquery, &reference.dkey, &reference.dvalue};
-  const HeadRows* const gradients[] = {&args.dquery, &args.dkey, &args.dvalue};
   for (int i = 0; i < 3; ++i) {
     *copies[i] = elsewhere(backend_, *gradients[i]);
     backend_.copy_bytes(gradients[i]->tensor, copies[i]->tensor);
