@@ -157,14 +157,14 @@ struct Largest {
   __device__ __forceinline__ float operator()(float a, float b) const { return b > a ? b : a; }
 };
 
-// Grid: blocks of queries, heads of all texts, blocks of columns.
+// Grid: heads of all texts, blocks of queries, blocks of columns.
 template <class S>
 __global__ void __launch_bounds__(kRows* kWarp) attention_kernel(Call<S> call) {
   await_earlier_work();
   __shared__ Tile tile;
   const int lane = threadIdx.x % kWarp;
-  const Index n = blockIdx.y / call.size.heads, h = blockIdx.y % call.size.heads, g = call.key_head(h);
-  const Index t = Index{blockIdx.x} * kRows + threadIdx.x / kWarp;
+  const Index n = blockIdx.x / call.size.heads, h = blockIdx.x % call.size.heads, g = call.key_head(h);
+  const Index t = Index{blockIdx.y} * kRows + threadIdx.x / kWarp;
   const int column = static_cast<int>(blockIdx.z) * kColumns;
   const bool valid = t < call.size.queries;
   const KeyRange seen = valid ? call.seen(n, t) : KeyRange{0, 0};
@@ -198,8 +198,8 @@ template <class S>
 __global__ void __launch_bounds__(kRows* kWarp) attention_dots_kernel(Call<S> call) {
   await_earlier_work();
   const int lane = threadIdx.x % kWarp;
-  const Index n = blockIdx.y / call.size.heads, h = blockIdx.y % call.size.heads;
-  const Index t = Index{blockIdx.x} * kRows + threadIdx.x / kWarp;
+  const Index n = blockIdx.x / call.size.heads, h = blockIdx.x % call.size.heads;
+  const Index t = Index{blockIdx.y} * kRows + threadIdx.x / kWarp;
   if (t >= call.size.queries) return;
   const S *y = call.result.of(n, h) + t * call.result.token,
           *dy = call.dresult.of(n, h) + t * call.dresult.token;
@@ -226,8 +226,8 @@ __global__ void __launch_bounds__(kRows* kWarp) attention_dquery_kernel(Call<S> 
   await_earlier_work();
   __shared__ Tile tile;
   const int lane = threadIdx.x % kWarp;
-  const Index n = blockIdx.y / call.size.heads, h = blockIdx.y % call.size.heads, g = call.key_head(h);
-  const Index t = Index{blockIdx.x} * kRows + threadIdx.x / kWarp;
+  const Index n = blockIdx.x / call.size.heads, h = blockIdx.x % call.size.heads, g = call.key_head(h);
+  const Index t = Index{blockIdx.y} * kRows + threadIdx.x / kWarp;
   const int column = static_cast<int>(blockIdx.z) * kColumns;
   const bool valid = t < call.size.queries;
   const KeyRange seen = valid ? call.seen(n, t) : KeyRange{0, 0};
@@ -255,8 +255,8 @@ __global__ void __launch_bounds__(kRows* kWarp) attention_dkey_kernel(Call<S> ca
   await_earlier_work();
   __shared__ Tile tile;
   const int lane = threadIdx.x % kWarp;
-  const Index n = blockIdx.y / call.size.key_heads, g = blockIdx.y % call.size.key_heads;
-  const Index j = Index{blockIdx.x} * kRows + threadIdx.x / kWarp,
+  const Index n = blockIdx.x / call.size.key_heads, g = blockIdx.x % call.size.key_heads;
+  const Index j = Index{blockIdx.y} * kRows + threadIdx.x / kWarp,
               group = call.size.heads / call.size.key_heads;
   const int column = static_cast<int>(blockIdx.z) * kColumns;
   const Rows<S> keys = call.keys(n, g), values = call.values(n, g);
@@ -299,9 +299,9 @@ Call<S> call_of(const AttentionCall& args, const MaskOnDevice& mask) {
 
 dim3 grid_of(Index rows, Index heads, Index width) {
   const Index blocks = ceil_div(rows, kRows), columns = ceil_div(width, kColumns);
-  ensure(blocks <= 0x7fffffff && heads <= 65535 && columns <= 65535, "attention",
+  ensure(blocks <= 65535 && heads <= 0x7fffffff && columns <= 65535, "attention",
          "{} rows of {} heads are too many", rows, heads);
-  return dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(heads), static_cast<unsigned>(columns));
+  return dim3(static_cast<unsigned>(heads), static_cast<unsigned>(blocks), static_cast<unsigned>(columns));
 }
 
 // Calls visit<S>() for a floating type but f64.
