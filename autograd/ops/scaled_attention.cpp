@@ -172,7 +172,7 @@ namespace {
 // Runs the op with its sizes, apart from the scale.
 Tensor attend(const char* name, ops::Attention op, const ops::AttentionInputs& in,
               const AttentionOptions& options) {
-  op.scale = options.scale.value_or(1.0 / std::sqrt(static_cast<double>(std::max<Index>(1, op.size.width))));
+  op.scale = options.scale.value_or(1.0 / std::sqrt(static_cast<double>(op.size.width)));
   require(std::isfinite(op.scale), name, "the scale must be finite, got {}", op.scale);
   require(options.dropout >= 0.0 && options.dropout < 1.0, name, "dropout must lie in [0,1), got {}",
           options.dropout);

@@ -183,7 +183,7 @@ Rows dot_product_rows() {
   Rows rows;
   for (const Form& form : forms) {
     rows.push_back(
-        {.op = "masked_softmax",
+        {.op = "attention",
          .variant = form.name,
          .run =
              [form](const TensorList& x) {
@@ -206,7 +206,7 @@ Rows dot_product_rows() {
        CALL(attend({1, 2, 3}, {1, 2, 3}, {1, 3, 4}))},
       {"[scaled_dot_product_attention] the scale must be finite, got inf",
        CALL(attend({1, 2, 0}, {1, 2, 0}, {1, 2, 4}))},
-      {"[masked_softmax] length 3 of row 0 lies outside [0,2]",
+      {"[scaled_dot_product_attention] length 3 of row 0 lies outside [0,2]",
        CALL(attend({1, 2, 3}, {1, 2, 3}, {1, 2, 4}, {.lengths = Mask{{3}}.made().lengths}))}};
   return rows;
 }

@@ -478,7 +478,7 @@ struct NameLog final : OpObserver {
 std::map<std::string, CastRule> executed_ops(const Row& row) {
   NameLog log;
   const ObserverScope scope(log);
-  row.run(make_inputs(row, row.cases.front(), DType::f64));
+  row.run(make_inputs(row, row.cases.front(), DType::f32));  // attention composes f64
   return log.names;
 }
 

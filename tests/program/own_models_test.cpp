@@ -104,7 +104,7 @@ TEST_CASE("a bag of words trains as a classifier of texts", "[program][own]") {
   own.write("test.tsv", lines(20, 2, true, false));
   own.check({"predict", "whole", "a1 b1"});
   CHECK_THAT(own.refused_to_train({"model=tiny_causal"}),
-             Contains("tiny_causal is no text classifier; use text_classifier, tiny_bag"));
+             Contains("tiny_causal is no text classifier; use text_classifier, bert, tiny_bag"));
 }
 
 TEST_CASE("a detector of two stages trains and draws its boxes", "[program][own]") {
