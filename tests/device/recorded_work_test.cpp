@@ -32,7 +32,7 @@ std::vector<Workload> workloads() {
       {"debian_lstm",
        {"data.vocabulary=50", "model.units=16", "model.embedding=16", "data.batch_size=2"},
        356},
-      {"fashion_attention", {"data.batch_size=2"}, 249},
+      {"fashion_attention", {"data.batch_size=2"}, 192},
       {"ssd_scenes", {"data.batch_size=2", "precision=amp_bf16"}, 221},
       {"unet_scenes", {"data.batch_size=2", "model.width=8", "precision=amp_bf16"}, 225},
   };

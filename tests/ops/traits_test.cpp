@@ -169,7 +169,9 @@ TEST_CASE("multiply-adds of a chunked loss are those of its layer", "[ops][trait
 }
 
 TEST_CASE("all products are counted", "[ops][traits]") {
-  std::set<std::string> counted{"lstm", "gru", "rnn", "additive_attention", "linear_cross_entropy"}, stated;
+  std::set<std::string> counted{
+      "lstm", "gru", "rnn", "additive_attention", "attention", "linear_cross_entropy"},
+      stated;
   for (const auto& [name, run] : products_of_ones()) counted.merge(Stated(run).ops);
   for (const OpInfo* info : all_op_infos())
     if (info->traits.products) stated.insert(info->name);
