@@ -86,6 +86,7 @@ struct RowDropout {
   RandomKey key;
   std::uint64_t threshold = 0;  // an element is kept if its word is at least this
   float scale = 1.0f;
+  double exact_scale = 1.0;  // for f64
 
   // `first`: position of the elements in memory, a multiple of four.
   __device__ __forceinline__ void apply(Index first, float (&value)[kWidth]) const {
@@ -103,7 +104,9 @@ struct RowDropout {
   __device__ __forceinline__ T of(Index element, T value) const {
     if (threshold == 0) return value;
     const auto block = kernels::philox(kernels::resolved(key), static_cast<std::uint32_t>(element / 4));
-    return block.word[element % 4] >= threshold ? value * static_cast<T>(scale) : T(0);
+    return block.word[element % 4] >= threshold
+               ? value * (sizeof(T) == sizeof(double) ? static_cast<T>(exact_scale) : static_cast<T>(scale))
+               : T(0);
   }
 };
 
@@ -627,7 +630,8 @@ bool is_empty(CudaBackend& backend, const RowNormBackward& args) {
 }
 
 RowDropout dropout_of(const RandomKey& key, double p) {
-  return {key, static_cast<std::uint64_t>(std::llround(p * 0x1p32)), static_cast<float>(1.0 / (1.0 - p))};
+  const double scale = 1.0 / (1.0 - p);
+  return {key, static_cast<std::uint64_t>(std::llround(p * 0x1p32)), static_cast<float>(scale), scale};
 }
 
 // The residual is f32, or of the type of the branch; the kernels in registers have no other types.

@@ -144,7 +144,7 @@ Pass masked_language() {
                     {"validation_fraction", 0.0},
                     {"codec", {{"name", "wordpiece"}, {"size", 40}}},
                     {"batch_size", 8}}}},
-                 {{"train", words(200, 6)}, {"test", words(120, 6)}});
+                 {{"train", words(200, 6)}, {"test", words(240, 6)}});
 }
 
 Pass text_classification() {
