@@ -59,8 +59,7 @@ class AttentionEngine {
 std::unique_ptr<AttentionEngine> attention_engine(CudaBackend& backend, const AttentionGraph& graph);
 
 // Builds the library's description of the problem and lets it validate it, without a device. Returns an error
-// text, or
-// "".
+// text, or "".
 std::string validate(const AttentionGraph& graph);
 
 }  // namespace dnn

@@ -27,9 +27,9 @@ using Names = std::vector<std::string>;
 const std::map<CastRule, Names>& rule_table() {
   static const std::map<CastRule, Names> table = {
       {CastRule::lower,
-       {"additive_attention", "conv2d", "conv2d_filter_gradient", "conv2d_input_gradient", "conv_transpose2d",
-        "gru", "linear", "linear_cross_entropy", "lstm", "masked_softmax", "matmul", "prelu", "rnn",
-        "sum_of_outer_products"}},
+       {"additive_attention", "attention", "conv2d", "conv2d_filter_gradient", "conv2d_input_gradient",
+        "conv_transpose2d", "gru", "linear", "linear_cross_entropy", "lstm", "masked_softmax", "matmul",
+        "prelu", "rnn", "sum_of_outer_products"}},
       {CastRule::fp32,
        {"exp", "expm1", "log", "log1p", "pow", "pow_scalar", "reciprocal", "rsqrt", "softplus", "square",
         // reductions
