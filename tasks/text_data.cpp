@@ -29,11 +29,14 @@ void require_same_words(const std::vector<std::string>& a, const std::vector<std
 datasets::TextCodecPtr saved_codec(const Json& description) {
   datasets::TextCodecPtr codec;
   read_description([&] {
-    codec = datasets::recall_codec(
-        description.contains("codec")
-            ? description.at("codec")
-            : Json{{"name", description.at("tokenizer")}, {"vocabulary", description.at("vocabulary")}},
-        "the description of the data");
+    Json saved;
+    if (description.contains("codec")) {
+      saved = description.at("codec");
+    } else {
+      saved["name"] = description.at("tokenizer");
+      saved["vocabulary"] = description.at("vocabulary");
+    }
+    codec = datasets::recall_codec(saved, "the description of the data");
   });
   return codec;
 }
