@@ -1,5 +1,5 @@
 // Shared parts of the norms: access to optional arguments by element, and the last stage of the gradients of
-// the parameters of layer and group norm (norm_rows.cu).
+// the parameters of layer and group norm (norm_parameters.cu).
 #pragma once
 
 #include "core/cuda/cuda_backend.h"

@@ -15,15 +15,14 @@
 #include "core/cuda/norm.h"
 #include "core/cuda/norm_columns.h"
 #include "core/cuda/norm_parameters.h"
+#include "core/cuda/norm_row_access.h"
 #include "core/cuda/numeric.h"
-#include "core/kernels/philox.h"
 
 namespace tandem::cuda {
 
 namespace {
 
-constexpr int kWidth = 8;  // elements per thread
-constexpr int kRows = 2;   // rows per team and iteration
+constexpr int kRows = 2;  // rows per team and iteration
 constexpr int kTeamBlock = 128;
 constexpr Index kWidestTeam = 1024;
 
@@ -80,69 +79,6 @@ __device__ __forceinline__ TeamPlace team_place(int team, Index width) {
   const Index column = Index{kWide ? thread : thread % team} * kWidth;
   return {kWide ? 0 : thread / team, kWide ? 1 : static_cast<int>(blockDim.x) / team, column, column < width};
 }
-
-// Dropout of eight elements, with the mask of core/cuda/random.cu.
-struct RowDropout {
-  RandomKey key;
-  std::uint64_t threshold = 0;  // an element is kept if its word is at least this
-  float scale = 1.0f;
-  double exact_scale = 1.0;  // for f64
-
-  // `first`: position of the elements in memory, a multiple of four.
-  __device__ __forceinline__ void apply(Index first, float (&value)[kWidth]) const {
-    if (threshold == 0) return;
-    const RandomKey now = kernels::resolved(key);
-#pragma unroll
-    for (int j = 0; j < kWidth; j += 4) {
-      const auto block = kernels::philox(now, static_cast<std::uint32_t>((first + j) / 4));
-#pragma unroll
-      for (int w = 0; w < 4; ++w) value[j + w] = block.word[w] >= threshold ? value[j + w] * scale : 0.0f;
-    }
-  }
-  // Of one element.
-  template <class T>
-  __device__ __forceinline__ T of(Index element, T value) const {
-    if (threshold == 0) return value;
-    const auto block = kernels::philox(kernels::resolved(key), static_cast<std::uint32_t>(element / 4));
-    return block.word[element % 4] >= threshold
-               ? value * (sizeof(T) == sizeof(double) ? static_cast<T>(exact_scale) : static_cast<T>(scale))
-               : T(0);
-  }
-};
-
-// Source of forward's rows: x, or the sum of residual and branch, which it stores. `near` is a value near
-// the mean of the row, given its first element.
-template <class S>
-struct PlainRows {
-  using Element = S;
-  const S* x;
-  __device__ __forceinline__ float near(Index start) const { return load(x + start); }
-  __device__ __forceinline__ Pack<S, kWidth> read(Index at, bool) const {
-    return *reinterpret_cast<const Pack<S, kWidth>*>(x + at);
-  }
-};
-
-template <class R, class S>
-struct ResidualRows {
-  using Element = R;
-  const R* residual;
-  const S* branch;
-  R* sum;
-  RowDropout dropout;
-  __device__ __forceinline__ float near(Index start) const { return load(residual + start); }
-  __device__ __forceinline__ Pack<R, kWidth> read(Index at, bool store_sum) const {
-    auto values = *reinterpret_cast<const Pack<R, kWidth>*>(residual + at);
-    const auto added = *reinterpret_cast<const Pack<S, kWidth>*>(branch + at);
-    float wide[kWidth];
-#pragma unroll
-    for (int j = 0; j < kWidth; ++j) wide[j] = load(&added.value[j]);
-    dropout.apply(at, wide);
-#pragma unroll
-    for (int j = 0; j < kWidth; ++j) store(&values.value[j], load(&values.value[j]) + wide[j]);
-    if (store_sum) *reinterpret_cast<Pack<R, kWidth>*>(sum + at) = values;
-    return values;
-  }
-};
 
 // Without a mean: RMS norm.
 template <class S, bool kWide, class Rows>
@@ -215,42 +151,6 @@ __global__ void __launch_bounds__(kWide ? 1024 : kTeamBlock)
   }
 }
 
-// Target of backward's gradient of a row: dx, or with dsum added that of the residual, and dropped
-// out as that of the branch.
-template <class S>
-struct PlainGradients {
-  using Element = S;
-  S* dx;
-  __device__ __forceinline__ bool wanted() const { return dx != nullptr; }
-  __device__ __forceinline__ void write(Index at, float (&value)[kWidth]) const {
-    Pack<S, kWidth> out;
-#pragma unroll
-    for (int j = 0; j < kWidth; ++j) store(&out.value[j], value[j]);
-    *reinterpret_cast<Pack<S, kWidth>*>(dx + at) = out;
-  }
-};
-
-template <class R, class S>
-struct ResidualGradients {
-  using Element = R;
-  const R* dsum;  // may be null, or dx
-  R* dx;
-  S* dbranch;  // may be null
-  RowDropout dropout;
-  __device__ __forceinline__ bool wanted() const { return true; }
-  __device__ __forceinline__ void write(Index at, float (&value)[kWidth]) const {
-    if (dsum != nullptr) {
-      const auto other = *reinterpret_cast<const Pack<R, kWidth>*>(dsum + at);
-#pragma unroll
-      for (int j = 0; j < kWidth; ++j) value[j] += load(&other.value[j]);
-    }
-    PlainGradients<R>{dx}.write(at, value);
-    if (dbranch == nullptr) return;
-    dropout.apply(at, value);
-    PlainGradients<S>{dbranch}.write(at, value);
-  }
-};
-
 // More than 512 threads have too few registers for two rows beside the sums, so they process one row at once.
 template <bool kWide, int kAtOnce>
 inline constexpr int kBackwardThreads = !kWide         ? kTeamBlock
@@ -260,13 +160,13 @@ inline constexpr int kBackwardThreads = !kWide         ? kTeamBlock
 // `partial` [blocks, 2, width] receives Σ dy·normalised and Σ dy over each block's rows; may be null.
 template <class S, bool kWide, int kAtOnce, class Gradients>
 __global__ void __launch_bounds__(kBackwardThreads<kWide, kAtOnce>)
-    layer_norm_backward_kernel(const typename Gradients::Element* x, Slot gamma, Slot mean, Slot rstd,
-                               const S* dy, Gradients target, float* partial, Index rows, Index width,
-                               int team) {
+    layer_norm_backward_kernel(const typename Gradients::Element* x, Slot gamma, const float* mean,
+                               const float* rstd, const S* dy, Gradients target, float* partial, Index rows,
+                               Index width, int team) {
   await_earlier_work();
   using Values = Pack<typename Gradients::Element, kWidth>;
   using Given = Pack<S, kWidth>;
-  const bool centred = mean.data != nullptr;
+  const bool centred = mean != nullptr;
   __shared__ float shared[2 * kAtOnce * kWarp];
   __shared__ float held[2 * kWidth][kWide ? 1 : kTeamBlock];
   const auto [team_of_block, teams, column, active] = team_place<kWide>(team, width);
@@ -287,8 +187,8 @@ __global__ void __launch_bounds__(kBackwardThreads<kWide, kAtOnce>)
         in[r] = *reinterpret_cast<const Values*>(x + from * width + column);
         gradient[r] = *reinterpret_cast<const Given*>(dy + from * width + column);
       }
-      middle[r] = element(mean, from, 0.0f);
-      root[r] = element(rstd, from, 0.0f);
+      middle[r] = centred ? mean[from] : 0.0f;
+      root[r] = rstd[from];
     }
     float sums[2 * kAtOnce];
 #pragma unroll
@@ -467,48 +367,6 @@ __global__ void parameter_sums_kernel(Slot x, Slot mean, Slot rstd, Slot dy, Ind
   partial[Index{blockIdx.y} * 2 * width + width + column] = sum_beta;
 }
 
-// ---- Parameter gradients, second stage
-
-constexpr int kSumColumns = 8, kSumLanes = 64;
-
-// dgamma and dbeta from partial [parts, 2, width], summed in f64.
-template <class T>
-__global__ void __launch_bounds__(kSumColumns* kSumLanes)
-    finish_parameters_kernel(const T* partial, Index parts, Index width, Slot dgamma, Slot dbeta) {
-  await_earlier_work();
-  __shared__ double held[kSumColumns * kSumLanes];
-  const int thread = static_cast<int>(threadIdx.x), lane = thread / kSumColumns;
-  const Index column = Index{blockIdx.x} * kSumColumns + thread % kSumColumns;
-  double total = 0.0;
-  if (column < 2 * width) {
-#pragma unroll 4
-    for (Index part = lane; part < parts; part += kSumLanes)
-      total += static_cast<double>(partial[part * 2 * width + column]);
-  }
-  held[thread] = total;
-  __syncthreads();
-  for (int distance = kSumLanes / 2; distance > 0; distance /= 2) {
-    if (lane < distance) held[thread] += held[thread + distance * kSumColumns];
-    __syncthreads();
-  }
-  if (lane != 0 || column >= 2 * width) return;
-  column < width ? set_element(dgamma, column, held[thread])
-                 : set_element(dbeta, column - width, held[thread]);
-}
-
-}  // namespace
-
-template <class T>
-void finish_parameters(const T* partial, Index parts, Index width, const Tensor& dgamma, const Tensor& dbeta,
-                       cudaStream_t stream) {
-  launch_early("norm: parameter gradients", finish_parameters_kernel<T>, ceil_div(2 * width, kSumColumns),
-               kSumColumns * kSumLanes, stream, partial, parts, width, slot_of(dgamma), slot_of(dbeta));
-}
-template void finish_parameters(const float*, Index, Index, const Tensor&, const Tensor&, cudaStream_t);
-template void finish_parameters(const double*, Index, Index, const Tensor&, const Tensor&, cudaStream_t);
-
-namespace {
-
 // ---- Choosing
 
 // Threads per row: a power of two within a warp, or whole warps.
@@ -589,8 +447,9 @@ bool gradients_in_registers(CudaBackend& backend, const RowNormBackward& args, C
               kernel = layer_norm_backward_kernel<S, kWide, 1, Gradients>;
           }
           launch_early("layer_norm_backward", kernel, blocks, block, backend.stream(),
-                       x.data<typename Gradients::Element>(), slot_of(gamma), slot_of(mean), slot_of(rstd),
-                       dy.data<S>(), target, parameters ? partial.data<float>() : nullptr, rows, width, team);
+                       x.data<typename Gradients::Element>(), slot_of(gamma), data_or_null<float>(mean),
+                       rstd.data<float>(), dy.data<S>(), target, parameters ? partial.data<float>() : nullptr,
+                       rows, width, team);
         });
         if (parameters)
           finish_parameters<float>(partial.data<float>(), blocks, width, dgamma, dbeta, backend.stream());

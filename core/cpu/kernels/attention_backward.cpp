@@ -30,7 +30,7 @@ class BackwardHead {
         queries_((size_.queries + kSide - 1) / kSide * kSide),
         keys_((size_.keys + kSide - 1) / kSide * kSide),
         parts_(bytes()),
-        dropout_(args) {
+        dropout_(args.random, args.dropout) {
     operands([this]<class T>(T*& to, Index count) { to = parts_.template take<T>(count); });
   }
 
@@ -148,8 +148,8 @@ class BackwardHead {
                      scores_, kSide, false);
     blocks_.multiply(kSide, kSide, values_, value_rows_ + k * values_, values_, turned_dresults_, values_, 0,
                      q, dweights_, kSide, false);
-    if (dropout_.active()) draw_factors(row, q, k);
-    if (full && !dropout_.active() && !args_.alibi) {
+    if (dropout_.drops()) draw_factors(row, q, k);
+    if (full && !dropout_.drops() && !args_.alibi) {
       weigh<true>(q, k);
     } else {
       weigh<false>(q, k);
@@ -188,7 +188,7 @@ class BackwardHead {
           const std::uint32_t seen = positive(TANDEM_LEVEL::load(last_ + q + i) - key) &
                                      positive(key + broadcast(1.0f) - TANDEM_LEVEL::load(first_ + q + i));
           const Vec p = keep(seen, power_of_two_of<P>(x));
-          const Vec factor = dropout_.active() ? TANDEM_LEVEL::load(factors + at) : broadcast(1.0f);
+          const Vec factor = dropout_.drops() ? TANDEM_LEVEL::load(factors + at) : broadcast(1.0f);
           store(weights + at, p * factor);
           store(dscores + at, p * (dp * factor - dot));
         }
@@ -199,9 +199,10 @@ class BackwardHead {
   // Factors of dropout [keys, queries] of a block.
   void draw_factors(Index row, Index q, Index k) {
     const Index count = std::min(kSide, size_.keys - k);
-    float drawn[kSide * kSide] = {};
+    float ones[kSide], drawn[kSide * kSide] = {};
+    std::fill_n(ones, kSide, 1.0f);
     for (Index i = 0; i < std::min(kSide, size_.queries - q); ++i)
-      dropout_.draw((row + q + i) * size_.keys + k, count, drawn + i * kSide);
+      dropout_.apply(ones, (row + q + i) * size_.keys + k, count, drawn + i * kSide);
     for (Index i = 0; i < kSide; i += kLanes)
       for (Index j = 0; j < kSide; j += kLanes)
         transpose_words(drawn + i * kSide + j, kSide, factors_ + j * kSide + i, kSide);
@@ -234,7 +235,7 @@ class BackwardHead {
   Blocks blocks_;
   Index width_, values_, queries_, keys_;
   Parts parts_;
-  WeightDropout dropout_;
+  DropoutMask dropout_;
   std::vector<KeyRange> seen_ = std::vector<KeyRange>(static_cast<std::size_t>(queries_));
   const float scale_ = static_cast<float>(args_.scale) * kLog2E;
   float slope_ = 0.0f;

@@ -7,13 +7,12 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <optional>
 
 #include "core/cpu/kernels/amx.h"
 #include "core/cpu/kernels/blocks.h"
-#include "core/cpu/kernels/philox_lanes.h"
+#include "core/cpu/kernels/dropout_mask.h"
 #include "core/cpu/kernels/row_products.h"
 #include "core/cpu/kernels/softmax_rows.h"
 #include "core/cpu/level.h"
@@ -183,32 +182,6 @@ inline Vec ascending() {
                                                          8, 9, 10, 11, 12, 13, 14, 15};
   return load(kNumbers);
 }
-
-// Factors of the weights' dropout: 0 or 1/(1 - p), as RandomKernels::dropout draws them.
-class WeightDropout {
- public:
-  explicit WeightDropout(const AttentionCall& call)
-      : p_(call.dropout), random_(kernels::resolved(call.random)) {}
-  bool active() const { return p_ > 0.0; }
-
-  // factors[i] for the weights of index first + i; count <= kMost.
-  static constexpr Index kMost = 128;
-  void draw(Index first, Index count, float* factors) const {
-    const auto least =
-        static_cast<std::uint32_t>(std::min<std::int64_t>(std::llround(p_ * 0x1p32), 0xffffffff));
-    const auto scale = static_cast<float>(1.0 / (1.0 - p_));
-    constexpr Index kRun = 4 * kPhiloxLanes;
-    std::uint32_t words[kMost + 2 * kRun];
-    const Index before = first % 4;
-    for (Index i = 0; i < before + count; i += kRun)
-      philox_lanes(random_, static_cast<std::uint32_t>(first / 4 + i / 4), words + i);
-    for (Index i = 0; i < count; ++i) factors[i] = words[before + i] >= least ? scale : 0.0f;
-  }
-
- private:
-  double p_;
-  RandomKey random_;
-};
 
 // Keys that rows of queries see, as [lowest first, highest last) and the keys that all of them see.
 struct SeenByRows {

@@ -37,7 +37,7 @@ class ForwardHead {
         scores_(parts_.take<float>(kQueries * kKeys)),
         weights_(parts_.take<Storage>(kQueries * kKeys)),
         sums_(parts_.take<float>(kQueries * values_)),
-        dropout_(args) {
+        dropout_(args.random, args.dropout) {
     std::fill_n(weights_, kQueries * kKeys, Storage{});
   }
 
@@ -139,16 +139,15 @@ class ForwardHead {
       const Vec x = fma(load(s + j), scale, shift);
       const Vec e = masked ? power_of_two_or_zero<P>(x) : power_of_two_of<P>(x);
       sums = sums + e;
-      if (dropout_.active()) {
+      if (dropout_.drops()) {
         store(s + j, e);
       } else {
         store(w + j, e);
       }
     }
-    if (dropout_.active()) {
-      float factors[kKeys] = {};
-      dropout_.draw(row * size_.keys + k, last, factors);
-      for (Index j = 0; j < columns; j += kLanes) store(w + j, load(s + j) * load(factors + j));
+    if (dropout_.drops()) {
+      dropout_.apply(s, row * size_.keys + k, last, s);
+      for (Index j = 0; j < columns; j += kLanes) store(w + j, load(s + j));
     }
     if (before != top && before != kNone) {
       const float factor = std::exp2(before - top);
@@ -169,7 +168,7 @@ class ForwardHead {
   float* scores_;
   Storage* weights_;
   float* sums_;
-  WeightDropout dropout_;
+  DropoutMask dropout_;
   Index text_ = -1, key_head_ = -1, used_ = 0;  // what keys and values are packed of
   const float scale_ = static_cast<float>(args_.scale) * kLog2E;
   float slope_ = 0.0f;
