@@ -28,6 +28,7 @@ class MaskedModel : public TextEncoder {
   virtual bool scores_next() const = 0;
   // Longest text, in tokens.
   virtual Index context() const = 0;
+  std::optional<Index> longest_text() const final { return context(); }
 
  protected:
   // Implements hidden(), which notifies observers.

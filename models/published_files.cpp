@@ -60,7 +60,8 @@ std::string gpt2_name(const safetensors::Entry& entry) {
   return name;
 }
 
-// True if the projections of a GPT-2 file are Conv1D layers, [in,out]: its c_attn, which is not square, tells.
+// True if the projections of a GPT-2 file are Conv1D layers, [in,out]: its c_attn, which is not square,
+// tells.
 bool has_conv1d(const safetensors::File& file) {
   for (const safetensors::Entry& entry : file.entries())
     if (gpt2_name(entry) == "h.0.attn.c_attn.weight")

@@ -2,6 +2,8 @@
 // predicts through it.
 #pragma once
 
+#include <optional>
+
 #include "models/model_kind.h"
 #include "nn/module.h"
 
@@ -17,6 +19,8 @@ class TextEncoder : public nn::Module {
   // Class logits of texts, [N,classes()].
   virtual Tensor scores(const Tensor& encoded) = 0;
   virtual Index classes() const = 0;
+  // The most words of a text, padding included; absent: any number.
+  virtual std::optional<Index> longest_text() const { return {}; }
 
   // The scores of texts; the second form is for texts of full length T.
   Tensor operator()(const Tensor& words, const Tensor& lengths) {

@@ -42,6 +42,16 @@ TextClassification::TextClassification(const TextClassificationOptions& options,
       loss_(classification_losses().make(options_.loss, model_->classes())) {
   require(!loss_->batch_weight(), "",
           "loss.batch_weight: texts count by their number; leave it at \"samples\"");
+  if (const auto most = model_->longest_text(); most && longest_batch() > *most)
+    throw options::OptionError(
+        "data.max_words",
+        fmt::format("is {}: with marks and padding texts have up to {} tokens, but the model "
+                    "reads {} at most; lower it, or raise model.context",
+                    data_->max_words(), longest_batch(), *most));
+}
+
+Index TextClassification::longest_batch() const {
+  return datasets::padded_length(data_->max_words() + 1, datasets::BucketOptions{}.grid);
 }
 
 Tensor TextClassification::loss(const datasets::Batch& batch, const LossContext& context) {
@@ -77,7 +87,7 @@ datasets::SourcePtr TextClassification::source_of(const std::string& split, Devi
 }
 
 datasets::Batch TextClassification::synthetic_batch(Index samples, std::uint64_t seed, Device device) const {
-  const Shape shape{datasets::padded_length(data_->max_words() + 1, datasets::BucketOptions{}.grid), samples};
+  const Shape shape{longest_batch(), samples};
   if (device == kShapes)
     return {
         {{"token", shape_only(shape)}, {"length", shape_only({samples})}, {"label", shape_only({samples})}},

@@ -45,6 +45,8 @@ class TextClassification final
   void predict(const PredictRequest& request, Device device) override;
 
  private:
+  // Steps of the longest batch: words, the end of the text and padding.
+  Index longest_batch() const;
   datasets::SourcePtr source_of(const std::string& split, Device device) const override;
   std::shared_ptr<const datasets::SequenceSource> training_texts(Device device, Index batch_size) const;
 

@@ -48,6 +48,17 @@ std::vector<float> row_of(const Tensor& logits, Index row) {
 
 }  // namespace
 
+TEST_CASE("texts longer than the model reads are refused before the first step", "[tasks][text]") {
+  const auto model = [](int context) {
+    return fmt::format(R"(model={{"name": "bert", "num_layers": 1, "width": 8, "heads": 2, "context": {}}})",
+                       context);
+  };
+  CHECK_THAT(user_error_of([&] { Trial({model(7)}); }),
+             Contains("max_words") &&
+                 Contains("is 7: with marks and padding texts have up to 8 tokens, but the model reads 7"));
+  Trial({model(8)});
+}
+
 TEST_CASE("padding does not change the scores of a text", "[tasks][text]") {
   for (const char* pooling : {"mean", "last"}) {
     INFO(pooling);
