@@ -12,7 +12,7 @@ namespace tandem::models {
 
 // Entries of models with registries of their own: detectors ("ssd_small", "ssd300_resnet18" to
 // "ssd300_resnet50", "ssd300_vgg16", "ssd512_vgg16", "ssdlite320_mobilenet_v3") and sequence models
-// ("language_model", "gpt", "text_classifier", "encoder_decoder").
+// ("language_model", "gpt", "text_classifier", "encoder_decoder", "transformer").
 std::vector<ModelInfo> detector_models();
 std::vector<ModelInfo> sequence_models();
 ModelInfo bert_info();

@@ -3,6 +3,7 @@
 #include "models/language_model.h"
 #include "models/registry_keys.h"
 #include "models/text_classifier.h"
+#include "models/transformer.h"
 
 template <>
 struct tandem::options::EnumNames<tandem::RnnCell> {
@@ -23,6 +24,10 @@ struct tandem::options::EnumNames<tandem::nn::BlockActivation> {
 template <>
 struct tandem::options::EnumNames<tandem::nn::BlockNorm> {
   static constexpr std::array values{"layer", "rms"};
+};
+template <>
+struct tandem::options::EnumNames<tandem::models::TransformerActivation> {
+  static constexpr std::array values{"relu", "gelu"};
 };
 template <>
 struct tandem::options::EnumNames<tandem::models::GptPositions> {
@@ -186,13 +191,35 @@ ModelInfo text_classifier_info() {
                });
 }
 
-struct EncoderDecoderKeys : EncoderDecoderOptions {
+// Options of translation models; the data decides these unless they are given.
+template <class Of>
+struct TranslationKeys : Of {
   std::optional<Index> given_source_words, given_target_words;
   std::optional<bool> given_shared;
 };
 
-std::shared_ptr<EncoderDecoder> make_encoder_decoder(const EncoderDecoderKeys& keys, const DataInfo& data) {
-  EncoderDecoderOptions options = keys;
+template <class Of>
+options::Describe<TranslationKeys<Of>> vocabulary_keys() {
+  using Keys = TranslationKeys<Of>;
+  options::Describe<Keys> keys;
+  keys.key("source_words", &Keys::given_source_words, "source vocabulary size; inferred from the data",
+           size_rule())
+      .key("target_words", &Keys::given_target_words, "target vocabulary size; inferred from the data",
+           size_rule());
+  return keys;
+}
+
+template <class Of>
+void add_tables(options::Describe<TranslationKeys<Of>>& keys) {
+  using Keys = TranslationKeys<Of>;
+  keys.key("shared", &Keys::given_shared,
+           "share one embedding table; default: if the data has one codec for both sides")
+      .key("tied", of<Keys>(&Of::tied), "tie the output weights to the target embedding");
+}
+
+template <class Of>
+Of completed(const TranslationKeys<Of>& keys, const DataInfo& data) {
+  Of options = keys;
   options.source_words =
       known_or("source_words", keys.given_source_words, data.words, options.source_words, "the source has");
   options.target_words = known_or("target_words", keys.given_target_words, data.target_words,
@@ -200,17 +227,13 @@ std::shared_ptr<EncoderDecoder> make_encoder_decoder(const EncoderDecoderKeys& k
   if (keys.given_shared.value_or(false) && data.words > 0 && !data.shared_words)
     throw OptionError("shared", "one table for both sides needs data with one codec for both (data.codec)");
   options.shared = keys.given_shared.value_or(data.shared_words);
-  return std::make_shared<EncoderDecoder>(options);
+  return options;
 }
 
 ModelInfo encoder_decoder_info() {
-  using Keys = EncoderDecoderKeys;
-  Describe<Keys> keys;
-  keys.key("source_words", &Keys::given_source_words, "source vocabulary size; inferred from the data",
-           size_rule())
-      .key("target_words", &Keys::given_target_words, "target vocabulary size; inferred from the data",
-           size_rule())
-      .key("embedding", of<Keys>(&Keys::embedding), "embedding size", size_rule())
+  using Keys = TranslationKeys<EncoderDecoderOptions>;
+  Describe<Keys> keys = vocabulary_keys<EncoderDecoderOptions>();
+  keys.key("embedding", of<Keys>(&Keys::embedding), "embedding size", size_rule())
       .key("units", of<Keys>(&Keys::units), "units of each recurrent layer, and of attention", size_rule())
       .key("encoder_layers", of<Keys>(&Keys::encoder_layers),
            "number of encoder layers: the first is bidirectional; residual connections from the third on",
@@ -220,22 +243,49 @@ ModelInfo encoder_decoder_info() {
            {.min = 2, .max = 64})
       .key("attention", of<Keys>(&Keys::attention), "score function of attention")
       .key("dropout", of<Keys>(&Keys::dropout), "dropout probability on the input of each layer",
-           probability_rule())
-      .key("shared", &Keys::given_shared,
-           "share one embedding table; default: if the data has one codec for both sides")
-      .key("tied", of<Keys>(&Keys::tied), "tie the output weights to the target embedding")
-      .key("init", of<Keys>(&Keys::init),
+           probability_rule());
+  add_tables(keys);
+  keys.key("init", of<Keys>(&Keys::init),
            "above 0: weights start uniform in [-init, init]; 0: each layer as in PyTorch", {.min = 0.0})
       .key("recompute", of<Keys>(&Keys::recompute),
            "keep every 16th state for backward and recompute the gates: less memory, more time");
   return model("encoder_decoder", "LSTM encoder and decoder with attention, for the task translation", keys,
-               make_encoder_decoder);
+               [](const Keys& o, const DataInfo& data) {
+                 return std::make_shared<EncoderDecoder>(completed(o, data));
+               });
+}
+
+ModelInfo transformer_info() {
+  using Keys = TranslationKeys<TransformerOptions>;
+  Describe<Keys> keys = vocabulary_keys<TransformerOptions>();
+  keys.key("encoder_layers", of<Keys>(&Keys::encoder_layers), "number of encoder layers",
+           {.min = 1, .max = 1024})
+      .key("decoder_layers", of<Keys>(&Keys::decoder_layers), "number of decoder layers",
+           {.min = 1, .max = 1024})
+      .key("width", of<Keys>(&Keys::width), "features of a token", size_rule())
+      .key("heads", of<Keys>(&Keys::heads), "heads of attention; must divide the width", size_rule())
+      .key("inner", of<Keys>(&Keys::inner), "width of the perceptrons", size_rule())
+      .key("norm_first", of<Keys>(&Keys::norm_first),
+           "norm before each branch (pre-norm); false: after it is added (post-norm), which learns only with "
+           "a "
+           "warm-up of the learning rate")
+      .key("dropout", of<Keys>(&Keys::dropout),
+           "dropout probability of embeddings, attention weights and branches", probability_rule())
+      .key("activation", of<Keys>(&Keys::activation), "activation of the perceptrons");
+  add_tables(keys);
+  keys.rule("heads", [](const Keys& o) {
+    return o.width % o.heads == 0 ? "" : fmt::format("must divide the width {}, is {}", o.width, o.heads);
+  });
+  return model(
+      "transformer", "encoder–decoder Transformer, for the task translation", keys,
+      [](const Keys& o, const DataInfo& data) { return std::make_shared<Transformer>(completed(o, data)); });
 }
 
 }  // namespace
 
 std::vector<ModelInfo> sequence_models() {
-  return {language_model_info(), gpt_info(), text_classifier_info(), encoder_decoder_info(), bert_info()};
+  return {language_model_info(),  gpt_info(),         text_classifier_info(),
+          encoder_decoder_info(), transformer_info(), bert_info()};
 }
 
 }  // namespace tandem::models

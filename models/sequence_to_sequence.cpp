@@ -9,7 +9,7 @@ Tensor SequenceToSequence::operator()(const Tensor& source, const Tensor& length
 Tensor SequenceToSequence::forward(const Tensor& words) { return scores_of(words, {}, words); }
 
 Tensor SequenceToSequence::scores_of(const Tensor& source, const Tensor& lengths, const Tensor& target) {
-  return scores(advance(target, encode(source, lengths), {}).hidden);
+  return scores(read(target, encode(source, lengths)));
 }
 
 }  // namespace tandem::models

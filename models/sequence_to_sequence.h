@@ -26,7 +26,8 @@ class SequenceToSequence : public nn::Module {
   // Source words [S,N] (i64 or i32) with `lengths` as above; words beyond a length are ignored.
   virtual Memory encode(const Tensor& source, const Tensor& lengths) = 0;
   // Reads target words [T,R] after `state`, which is empty before the first word. R = W rows for each of the
-  // N sources, number source·W + hypothesis; T or W is 1. The memory is not copied W times.
+  // N sources, number source·W + hypothesis; T or W is 1. The memory is not copied W times. Training uses
+  // read(), so advance() may keep no gradients if a model has both.
   virtual Advanced advance(const Tensor& words, const Memory& memory, const State& state) = 0;
   // Logits of the next target word, [T,R,V].
   virtual Tensor scores(const Tensor& hidden) = 0;
@@ -39,6 +40,10 @@ class SequenceToSequence : public nn::Module {
   Tensor forward(const Tensor& words) override;
 
  private:
+  // Hidden values [T,N,E] of whole targets [T,N], for training. Default: those of advance().
+  virtual Tensor read(const Tensor& target, const Memory& memory) {
+    return advance(target, memory, {}).hidden;
+  }
   Tensor scores_of(const Tensor& source, const Tensor& lengths, const Tensor& target);
 };
 

@@ -7,23 +7,16 @@
 
 namespace tandem::nn {
 
-namespace {
-
-constexpr const char* kSelfAttention = "self_attention";
-
-}  // namespace
-
-SelfAttention::SelfAttention(Index features, const SelfAttentionOptions& options)
-    : features_(features), options_(options) {
-  require(features > 0 && options.heads > 0, kSelfAttention,
-          "features and heads must be positive, got {} and {}", features, options.heads);
-  require(features % options.heads == 0, kSelfAttention, "{} heads do not divide {} features", options.heads,
-          features);
+MultiHeadLayer::MultiHeadLayer(const char* name, Index features, const SelfAttentionOptions& options)
+    : name_(name), features_(features), options_(options) {
+  require(features > 0 && options.heads > 0, name, "features and heads must be positive, got {} and {}",
+          features, options.heads);
+  require(features % options.heads == 0, name, "{} heads do not divide {} features", options.heads, features);
   if (options_.kv_heads == 0) options_.kv_heads = options.heads;
-  require(options_.kv_heads > 0 && options.heads % options_.kv_heads == 0, kSelfAttention,
+  require(options_.kv_heads > 0 && options.heads % options_.kv_heads == 0, name,
           "{} heads of keys and values do not divide {} heads", options_.kv_heads, options.heads);
-  require(options.dropout >= 0.0 && options.dropout < 1.0, kSelfAttention,
-          "dropout must lie in [0, 1), got {}", options.dropout);
+  require(options.dropout >= 0.0 && options.dropout < 1.0, name, "dropout must lie in [0, 1), got {}",
+          options.dropout);
   const Index projected = features + 2 * options_.kv_heads * (features / options.heads);
   in_weight_ =
       add_parameter_at(options.names.weight, new_weight({projected, features}, WeightInit::xavier_uniform));
@@ -33,9 +26,13 @@ SelfAttention::SelfAttention(Index features, const SelfAttentionOptions& options
   if (options.bias) init::zeros(out_->bias().value());
 }
 
+void MultiHeadLayer::require_tokens(const Tensor& x) const {
+  require(x.defined() && x.rank() == 3 && x.size(2) == features_, name_, "expects [N,T,{}], got {}",
+          features_, to_string(x));
+}
+
 Tensor SelfAttention::attend(const Tensor& x, const SelfAttentionCall& call) {
-  require(x.rank() == 3 && x.size(2) == features_, kSelfAttention, "expects [N,T,{}], got {}", features_,
-          to_string(x));
+  require_tokens(x);
   const Heads heads{.queries = options_.heads, .keys = options_.kv_heads};
   AttentionOptions options{.lengths = call.lengths,
                            .causal = options_.causal,
@@ -56,7 +53,7 @@ Tensor SelfAttention::attend(const Tensor& x, const SelfAttentionCall& call) {
     key = rotary(key, call.rotary_table, turn);
   }
   if (call.cache) {
-    ensure(options_.causal, kSelfAttention, "only causal attention has a cache");
+    ensure(options_.causal, name_, "only causal attention has a cache");
     const KeyValueCache::Seen seen = call.cache->append(call.layer, key, value);
     key = seen.keys;
     value = seen.values;
@@ -66,10 +63,9 @@ Tensor SelfAttention::attend(const Tensor& x, const SelfAttentionCall& call) {
   return (*out_)(multi_head_attention(query, key, value, heads, options));
 }
 
-std::string SelfAttention::describe() const {
+std::string MultiHeadLayer::described(const char* layer) const {
   return fmt::format(
-      "SelfAttention({} features, {} head{}{}{}{}{})", features_, options_.heads,
-      options_.heads == 1 ? "" : "s",
+      "{}({} features, {} head{}{}{}{}{})", layer, features_, options_.heads, options_.heads == 1 ? "" : "s",
       options_.kv_heads == options_.heads ? "" : fmt::format(", {} of keys", options_.kv_heads),
       options_.causal ? ", causal" : "",
       options_.dropout > 0.0 ? fmt::format(", dropout {}", options_.dropout) : "",

@@ -1,4 +1,4 @@
-// Self-attention layer.
+// Self-attention layer, and the parameters that it shares with cross-attention.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace tandem::nn {
 
-// Paths of its parameters below the layer; those of PyTorch's MultiheadAttention.
-struct SelfAttentionNames {
+// Paths of a layer's parameters below it; those of PyTorch's MultiheadAttention.
+struct AttentionNames {
   std::string weight = "in_proj_weight", bias = "in_proj_bias";
   std::string out = "out_proj";  // a Linear
 };
@@ -21,7 +21,7 @@ struct SelfAttentionOptions {
   bool causal = false;   // an element sees only itself and earlier ones
   double dropout = 0.0;  // of the attention weights, in training
   Index kv_heads = 0;    // heads of keys and values, a divisor of `heads` (grouped-query attention); 0: heads
-  SelfAttentionNames names{};
+  AttentionNames names{};
 };
 
 // Further inputs of a call.
@@ -33,29 +33,43 @@ struct SelfAttentionCall {
   Index layer = 0;         // of the cache
 };
 
-// [N,T,E] → [N,T,E]: queries, keys and values are projections of x, each head has E/heads columns of them,
+// Queries, keys and values are projections of tokens of E features, each head has E/heads columns of them,
 // and the heads' outputs are projected once more (Vaswani et al. 2017). Parameters and their initialisation
 // are those of PyTorch's MultiheadAttention: in_proj_weight [3·E,E], in_proj_bias [3·E], out_proj.weight
 // [E,E], out_proj.bias [E]. With G heads of keys for H heads, in_proj_weight is [(1 + 2·G/H)·E,E].
-class SelfAttention final : public Module {
+class MultiHeadLayer : public Module {
+ protected:
+  // Throws UserError, with `name` as its place, unless the heads divide the features, and for a probability
+  // outside [0, 1).
+  MultiHeadLayer(const char* name, Index features, const SelfAttentionOptions& options);
+
+  // Throws UserError unless x is [N,T,E].
+  void require_tokens(const Tensor& x) const;
+  // "SelfAttention(256 features, 4 heads, causal)".
+  std::string described(const char* layer) const;
+
+  const char* name_;
+  Index features_;
+  SelfAttentionOptions options_;  // kv_heads above 0
+  Parameter in_weight_, in_bias_;
+  std::shared_ptr<Linear> out_;
+};
+
+// [N,T,E] → [N,T,E]: every token queries those of its own text.
+class SelfAttention final : public MultiHeadLayer {
  public:
-  // Throws UserError unless the heads divide the features, and for a probability outside [0, 1).
-  SelfAttention(Index features, const SelfAttentionOptions& options);
+  SelfAttention(Index features, const SelfAttentionOptions& options)
+      : MultiHeadLayer("self_attention", features, options) {}
 
   Tensor forward(const Tensor& x) override { return attend(x, {}); }
   using Module::operator();
   Tensor operator()(const Tensor& x, const SelfAttentionCall& call) {
     return observed([&] { return attend(x, call); });
   }
-  std::string describe() const override;
+  std::string describe() const override { return described("SelfAttention"); }
 
  private:
   Tensor attend(const Tensor& x, const SelfAttentionCall& call);
-
-  Index features_;
-  SelfAttentionOptions options_;
-  Parameter in_weight_, in_bias_;
-  std::shared_ptr<Linear> out_;
 };
 
 }  // namespace tandem::nn

@@ -77,6 +77,15 @@ TransformerBlock::TransformerBlock(const TransformerBlockOptions& options, const
                                                                     .kv_heads = options.kv_heads,
                                                                     .names = names.projections}));
   if (!options.norm_first) norm1_ = add_norm(names.norm1);
+  if (options.cross) {
+    cross_norm_ = add_norm(names.cross_norm);
+    cross_ = add_child_at(names.cross,
+                          std::make_shared<CrossAttention>(
+                              options.width, CrossAttentionOptions{.heads = options.heads,
+                                                                   .bias = options.bias,
+                                                                   .dropout = options.attention_dropout,
+                                                                   .names = names.projections}));
+  }
   if (options.norm_first) norm2_ = add_norm(names.norm2);
   const Index gated = options.activation == BlockActivation::swiglu ? 2 : 1;
   inner_ = add_child_at(names.inner, std::make_shared<Linear>(options.width, gated * options_.inner,
@@ -87,20 +96,31 @@ TransformerBlock::TransformerBlock(const TransformerBlockOptions& options, const
 }
 
 Tensor TransformerBlock::forward(const Tensor& x) {
-  return joined(run({x}, {}), {options_.dropout, training(), options_.wide_residual});
+  return joined(run({x}, {}, {}), {options_.dropout, training(), options_.wide_residual});
 }
 
-Residual TransformerBlock::run(const Residual& in, const SelfAttentionCall& call) {
+AttentionMemory TransformerBlock::memory(const Tensor& x, const Tensor& lengths) {
+  ensure(cross_ != nullptr, kBlock, "has no cross-attention");
+  return cross_->memory(x, lengths);
+}
+
+Residual TransformerBlock::run(const Residual& in, const SelfAttentionCall& call,
+                               const AttentionMemory& memory) {
   const ResidualOptions of_sums{options_.dropout, training(), options_.wide_residual};
-  if (options_.norm_first) {
-    const ResidualNormResult first = normed(*norm1_, in, of_sums);
-    const ResidualNormResult second =
-        normed(*norm2_, {first.sum, (*attention_)(first.normed, call)}, of_sums);
-    return {second.sum, perceptron(second.normed)};
-  }
-  const Tensor x = joined(in, of_sums);
-  const Tensor y = normed(*norm1_, {x, (*attention_)(x, call)}, of_sums, /*wide=*/true).normed;
-  return {normed(*norm2_, {y, perceptron(y)}, of_sums, /*wide=*/true).normed};
+  Residual stream = in;
+  const auto add_branch = [&](FeatureNorm& norm, const auto& branch) {
+    if (options_.norm_first) {
+      const ResidualNormResult read = normed(norm, stream, of_sums);
+      stream = {read.sum, branch(read.normed)};
+    } else {
+      const Tensor x = joined(stream, of_sums);
+      stream = {normed(norm, {x, branch(x)}, of_sums, /*wide=*/true).normed};
+    }
+  };
+  add_branch(*norm1_, [&](const Tensor& x) { return (*attention_)(x, call); });
+  if (cross_) add_branch(*cross_norm_, [&](const Tensor& x) { return (*cross_)(x, memory); });
+  add_branch(*norm2_, [&](const Tensor& x) { return perceptron(x); });
+  return stream;
 }
 
 Tensor TransformerBlock::perceptron(const Tensor& x) {

@@ -1,10 +1,10 @@
-// Block of a Transformer: self-attention, then a multilayer perceptron, each with a norm and added to its
-// input.
+// Block of a Transformer: self-attention, in a decoder cross-attention, then a multilayer perceptron, each
+// with a norm and added to its input.
 #pragma once
 
 #include <string>
 
-#include "nn/layers/attention.h"
+#include "nn/layers/cross_attention.h"
 #include "nn/layers/norm.h"
 
 namespace tandem::nn {
@@ -13,11 +13,12 @@ enum class BlockNorm : std::uint8_t { layer, rms };
 enum class BlockActivation : std::uint8_t { gelu, gelu_tanh, relu, swiglu };
 
 // Paths of a block's parameters, which every family of models has its own of. `attention` is a SelfAttention,
-// and `projections` are paths below it.
+// `cross` a CrossAttention, and `projections` are paths below either.
 struct BlockNames {
   std::string norm1, attention;
-  SelfAttentionNames projections{};
+  AttentionNames projections{};
   std::string norm2, inner, outer;
+  std::string cross_norm{}, cross{};  // if the block has cross-attention
 };
 
 struct TransformerBlockOptions {
@@ -29,6 +30,7 @@ struct TransformerBlockOptions {
   BlockActivation activation = BlockActivation::gelu;
   bool bias = true;  // of projections, perceptron and layer norms
   bool causal = false;
+  bool cross = false;  // with cross-attention between self-attention and perceptron
   double eps = 1e-5;
   double attention_dropout = 0.0;  // of attention weights
   double dropout = 0.0;            // of each branch before it is added
@@ -47,23 +49,27 @@ struct Residual {
 // u; the outer layer reads silu(g)·u.
 class TransformerBlock final : public Module {
  public:
-  // Throws UserError for sizes below 1, and as SelfAttention does.
+  // Throws UserError for sizes below 1, and as the attention layers do.
   TransformerBlock(const TransformerBlockOptions& options, const BlockNames& names);
 
   Tensor forward(const Tensor& x) override;
   using Module::operator();
-  Residual operator()(const Residual& in, const SelfAttentionCall& call = {}) {
-    return observed([&] { return run(in, call); });
+  Residual operator()(const Residual& in, const SelfAttentionCall& call = {},
+                      const AttentionMemory& memory = {}) {
+    return observed([&] { return run(in, call, memory); });
   }
+  // Of the block's cross-attention.
+  AttentionMemory memory(const Tensor& x, const Tensor& lengths);
   std::string describe() const override;
 
  private:
-  Residual run(const Residual& in, const SelfAttentionCall& call);
+  Residual run(const Residual& in, const SelfAttentionCall& call, const AttentionMemory& memory);
   Tensor perceptron(const Tensor& x);
 
   TransformerBlockOptions options_;
-  std::shared_ptr<FeatureNorm> norm1_, norm2_;
+  std::shared_ptr<FeatureNorm> norm1_, cross_norm_, norm2_;
   std::shared_ptr<SelfAttention> attention_;
+  std::shared_ptr<CrossAttention> cross_;
   std::shared_ptr<Linear> inner_, outer_;
 };
 

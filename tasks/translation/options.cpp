@@ -32,8 +32,9 @@ const options::Schema& TranslationOptions::Evaluation::schema() {
                "length penalty (GNMT's α): larger prefers longer translations; 0: none",
                {.min = 0.0, .max = 10.0})
           .key("coverage_penalty", &Evaluation::coverage_penalty,
-               "coverage penalty (GNMT's β): prefers translations that attend to the whole source; 0: none",
-               {.min = 0.0, .max = 10.0})
+               "coverage penalty (GNMT's β): prefers translations that attend to the whole source; 0: none; "
+               "auto: 0.1 if the model returns attention weights, else 0",
+               {.min = 0.0, .max = 10.0, .keyword = "auto"})
           .key("translations", &Evaluation::translations, "write translations.tsv after the last evaluation");
   return schema;
 }

@@ -27,8 +27,8 @@ struct TranslationOptions {
     Index beam = 5;
     std::optional<Index> max_length{};  // absent: data.max_length plus the end
     double length_penalty = BeamOptions{}.length_penalty;
-    double coverage_penalty = BeamOptions{}.coverage_penalty;
-    bool translations = false;  // write them after the last evaluation
+    std::optional<double> coverage_penalty{};  // absent: BeamOptions' if the model gives attention, else 0
+    bool translations = false;                 // write them after the last evaluation
     static const options::Schema& schema();
   };
 

@@ -44,13 +44,15 @@ class Writer {
 
 }  // namespace
 
-BeamOptions beam_options(const TranslationOptions::Evaluation& options, const TranslationData& data) {
+BeamOptions beam_options(const TranslationOptions::Evaluation& options, const TranslationData& data,
+                         const models::SequenceToSequence& model) {
+  const double coverage = model.gives_attention() ? BeamOptions{}.coverage_penalty : 0.0;
   return {.width = options.beam,
           .max_length = options.max_length.value_or(data.max_length() + 1),
           .begin = data.codecs().target->begin(),
           .end = data.codecs().target->end(),
           .length_penalty = options.length_penalty,
-          .coverage_penalty = options.coverage_penalty};
+          .coverage_penalty = options.coverage_penalty.value_or(coverage)};
 }
 
 std::vector<std::vector<BeamHypothesis>> search(models::SequenceToSequence& model, const Tensor& source,

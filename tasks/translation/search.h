@@ -10,7 +10,8 @@
 namespace tandem::tasks {
 
 // With the begin and end tokens of the data's codec, and the configuration's options.
-BeamOptions beam_options(const TranslationOptions::Evaluation& options, const TranslationData& data);
+BeamOptions beam_options(const TranslationOptions::Evaluation& options, const TranslationData& data,
+                         const models::SequenceToSequence& model);
 
 // The hypotheses of each of N texts, the best first. Source i64 [S,N] with `lengths` pieces each, i64 [N] in
 // host memory; model and source are on the same device.

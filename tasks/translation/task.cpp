@@ -45,7 +45,7 @@ Translation::Translation(const TranslationOptions& options, const Context& conte
                 .words = data->codecs().source->size(),
                 .target_words = data->codecs().target->size(),
                 .shared_words = data->codecs().shared()}) {
-  if (options_.eval.coverage_penalty > 0.0 && !model_->gives_attention())
+  if (options_.eval.coverage_penalty.value_or(0.0) > 0.0 && !model_->gives_attention())
     throw options::OptionError("eval.coverage_penalty",
                                "needs attention weights, which this model does not return; set it to 0");
 }
@@ -120,8 +120,8 @@ datasets::Batch Translation::synthetic_batch(Index samples, std::uint64_t seed, 
 }
 
 std::unique_ptr<Evaluation> Translation::evaluation(bool details) {
-  return std::make_unique<TranslationEvaluation>(*model_, *data_, beam_options(options_.eval, *data_),
-                                                 details);
+  return std::make_unique<TranslationEvaluation>(*model_, *data_,
+                                                 beam_options(options_.eval, *data_, *model_), details);
 }
 
 std::string Translation::text_of(const datasets::Batch& batch) const {
@@ -163,7 +163,7 @@ std::vector<Signature> Translation::signatures() {
 }
 
 void Translation::predict(const PredictRequest& request, Device device) {
-  translate(*model_, *data_, beam_options(options_.eval, *data_), request, device);
+  translate(*model_, *data_, beam_options(options_.eval, *data_, *model_), request, device);
 }
 
 TaskRegistry::Entry translation_family() {

@@ -72,16 +72,14 @@ def batch(number):
     return tuple(map(torch.from_numpy, (source, lengths, read, target)))
 
 
-def train(dtype):
-    lowered = is_low(dtype)
-    model = initialised(lambda: Network(CASE), torch.float32 if lowered else dtype)
-    optimizer = torch.optim.SGD(model.parameters(), LR)
+def learn(model, optimizer, logits_of, steps, dtype):
+    """What store_runs() needs of a run: values of the first step, losses of all."""
     values, losses = {}, []
-    for step in range(STEPS):
+    for step in range(steps):
         source, lengths, read, target = batch(step % BATCHES)
         with autocast(dtype):
             logits = logits_of(model, source, lengths, read)
-        loss = F.cross_entropy((logits.float() if lowered else logits).flatten(0, 1), target.flatten(),
+        loss = F.cross_entropy((logits.float() if is_low(dtype) else logits).flatten(0, 1), target.flatten(),
                                ignore_index=NO_TARGET, label_smoothing=SMOOTHING)
         backward(loss, model, dtype)
         losses.append(loss.item())
@@ -91,6 +89,11 @@ def train(dtype):
         nn.utils.clip_grad_norm_(model.parameters(), CLIP)
         optimizer.step()
     return values, torch.tensor(losses, dtype=torch.float64)
+
+
+def train(dtype):
+    model = initialised(lambda: Network(CASE), torch.float32 if is_low(dtype) else dtype)
+    return learn(model, torch.optim.SGD(model.parameters(), LR), logits_of, STEPS, dtype)
 
 
 if __name__ == "__main__":

@@ -221,6 +221,22 @@ TEST_CASE("an encoder-decoder starts as PyTorch's layers do, its normalised atte
                     {".*classifier\\.weight", standard}});
 }
 
+TEST_CASE("a translation Transformer starts as torch.nn.Transformer, its embeddings at 1/√width",
+          "[models]") {
+  for (const bool tied : {false, true})
+    check_starts(*drawn("transformer", {{"source_words", 90},
+                                        {"target_words", 80},
+                                        {"encoder_layers", 1},
+                                        {"decoder_layers", 2},
+                                        {"width", 32},
+                                        {"inner", 48},
+                                        {"tied", tied}}),
+                 {{".*embedding\\.weight", always(normal(1.0 / std::sqrt(32.0)))},
+                  {".*norm[123]?\\.weight", kOne},
+                  {".*bias", kNought},
+                  {"generator\\.weight|.*(in_proj_|out_proj\\.|linear[12]\\.)weight", xavier}});
+}
+
 TEST_CASE("self-attention starts as torch.nn.MultiheadAttention does", "[models]") {
   const RandomScope scope(7, 0, 0);
   check_starts(nn::SelfAttention(32, {.heads = 4}),

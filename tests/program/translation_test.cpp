@@ -64,6 +64,23 @@ class Pairs : public Project {
   }
 };
 
+// Changes config() to a Transformer.
+const Json kTransformer = {{"model",
+                            {{"name", "transformer"},
+                             {"embedding", nullptr},
+                             {"units", nullptr},
+                             {"width", 24},
+                             {"heads", 2},
+                             {"inner", 48},
+                             {"decoder_layers", 1}}},
+                           {"optimizer", {{"lr", 0.005}}},
+                           {"schedule", {{"name", "inverse_sqrt"}, {"warmup_steps", 20}}}};
+
+Json merged(Json config, const Json& patch) {
+  config.merge_patch(patch);
+  return config;
+}
+
 const Json kLearns = {{"epochs", 12}, {"model", {{"dropout", 0.0}}}};
 
 }  // namespace
@@ -81,10 +98,26 @@ TEST_CASE("a translator learns pairs in every precision", "[program][translation
   }
 }
 
+TEST_CASE("a Transformer learns pairs, and translates them", "[program][translation]") {
+  const Pairs pairs(merged(merged(kTransformer, kLearns), {{"epochs", 20}}));
+  for (const std::string precision : {"fp32", "amp_bf16"}) {
+    INFO(precision);
+    pairs.must_train(precision, {"precision=" + precision});
+    const Json last = pairs.events(precision, "eval").back()["metrics"];
+    CHECK(last["loss"].get<double>() < 0.3);
+    CHECK(last["piece_error_rate"].get<double>() < 0.1);
+  }
+  CHECK(pairs.must({"predict", "fp32", "12", "40"}).out == "two one\nnought four\n");
+  CHECK_THAT(pairs.refused({"export", "fp32", "--format", "onnx"}),
+             Contains("fp32 cannot be written as onnx: translation needs beam search"));
+}
+
 TEST_CASE("a translator goes on to the bit in the middle of an epoch", "[program][translation]") {
-  const Pairs pairs(Json{
-      {"data",
-       {{"codec", {{"name", "bpe"}, {"size", 30}}}, {"source_codec", nullptr}, {"target_codec", nullptr}}}});
+  const Json model = GENERATE(Json(Json::object()), kTransformer);
+  const Pairs pairs(merged(model, {{"data",
+                                    {{"codec", {{"name", "bpe"}, {"size", 30}}},
+                                     {"source_codec", nullptr},
+                                     {"target_codec", nullptr}}}}));
   for (const std::string precision : {"fp32", "amp_fp16", "amp_bf16"}) {
     INFO(precision);
     pairs.check_goes_on("-" + precision, {"precision=" + precision, "checkpoint.every_steps=1"}, 30);
@@ -143,7 +176,8 @@ TEST_CASE("a translator translates texts and lines of files", "[program][transla
 }
 
 TEST_CASE("every command takes a translator", "[program][translation]") {
-  const Pairs pairs(Json{{"tensorboard", true}, {"checkpoint", {{"best", "bleu"}}}});
+  const Json model = GENERATE(Json(Json::object()), kTransformer);
+  const Pairs pairs(merged(model, {{"tensorboard", true}, {"checkpoint", {{"best", "bleu"}}}}));
   pairs.must_train("run");
   pairs.check_commands({{"predict", "run", "12"}});
   CHECK_THAT(pairs.run({"train", "config.json", "--dry-run"}).out, Contains("400 pairs to train on") &&

@@ -159,6 +159,15 @@ inline std::vector<UnevenRun> uneven_runs(const TemporaryDirectory& directory) {
   add("tokens", "translation", translator, uneven::written_pairs(directory), nullptr, 4, true);
   add("smoothed tokens", "translation", translator, uneven::written_pairs(directory),
       {{"label_smoothing", 0.1}}, 4, true);
+  add("tokens of a Transformer", "translation",
+      {{"name", "transformer"},
+       {"encoder_layers", 1},
+       {"decoder_layers", 1},
+       {"width", 8},
+       {"heads", 2},
+       {"inner", 12},
+       {"dropout", 0.0}},
+      uneven::written_pairs(directory), {{"label_smoothing", 0.1}}, 4, true);
 
   const json reader{{"name", "language_model"}, {"embedding", 6}, {"units", 8}, {"dropout", 0.0}};
   add("stream", "language", reader, uneven::written_stream(directory), nullptr, 3, false);

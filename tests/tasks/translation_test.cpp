@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "autograd/modes.h"
+#include "autograd/ops/shape.h"
 #include "autograd/ops/softmax.h"
 #include "core/error.h"
 #include "data/loader.h"
@@ -67,11 +68,40 @@ class Trial : public testing::TaskTrial {
   const tasks::TranslationData& data() const {
     return static_cast<const tasks::TranslationData&>(*TaskTrial::data());
   }
-  models::EncoderDecoder& model() { return model_as<models::EncoderDecoder>(); }
+  models::SequenceToSequence& model() { return model_as<models::SequenceToSequence>(); }
+};
+
+// The task's models, as changes of Trial's configuration.
+std::vector<std::string> changes_for(const std::string& model) {
+  if (model == "encoder_decoder") return {};
+  return {R"(model={"name": "transformer", "encoder_layers": 1, "decoder_layers": 2, "width": 8, "heads": 2,
+                    "inner": 12, "dropout": 0.0})"};
+}
+
+// A model without a state: every step reads the whole texts again.
+class Rereading final : public models::SequenceToSequence {
+ public:
+  explicit Rereading(models::SequenceToSequence& model) : model_(model) {}
+  Memory encode(const Tensor& source, const Tensor& lengths) override {
+    return model_.encode(source, lengths);
+  }
+  Advanced advance(const Tensor& words, const Memory& memory, const models::State& state) override {
+    const Tensor before = state.find("words");
+    Advanced advanced;
+    advanced.state.set("words", before.defined() ? concat({before, words}, 0) : words);
+    const Tensor all = model_.advance(advanced.state.find("words"), memory, {}).hidden;
+    advanced.hidden = all.rows(all.size(0) - 1, 1);
+    return advanced;
+  }
+  Tensor scores(const Tensor& hidden) override { return model_.scores(hidden); }
+  bool gives_attention() const override { return false; }
+
+ private:
+  models::SequenceToSequence& model_;
 };
 
 // -ln p of each piece of a target and of its end, from the model on this pair alone.
-std::vector<double> losses_of(models::EncoderDecoder& model, std::span<const std::int32_t> source,
+std::vector<double> losses_of(models::SequenceToSequence& model, std::span<const std::int32_t> source,
                               std::vector<std::int64_t> target, std::int64_t mark) {
   std::vector<std::int64_t> from(source.begin(), source.end()), read{mark};
   read.insert(read.end(), target.begin(), target.end());
@@ -95,7 +125,10 @@ std::vector<std::int64_t> wide(std::span<const std::int32_t> ids) { return {ids.
 }  // namespace
 
 TEST_CASE("an evaluation of translations has the figures of every text by itself", "[tasks][translation]") {
-  Trial trial({"eval.max_length=5", "eval.beam=2"});
+  std::vector<std::string> changes =
+      changes_for(GENERATE(as<std::string>(), "encoder_decoder", "transformer"));
+  changes.insert(changes.end(), {"eval.max_length=5", "eval.beam=2"});
+  Trial trial(changes);
   const NoGrad no_grad;
   trial.model().eval();
   const auto evaluation = trial.task().evaluation(true);
@@ -106,7 +139,9 @@ TEST_CASE("an evaluation of translations has the figures of every text by itself
   const datasets::EncodedPairs& pairs = trial.data().split("test");
   const datasets::TextCodec& codec = *trial.data().codecs().target;
   const std::int64_t mark = codec.end();
-  const tasks::BeamOptions options{.width = 2, .max_length = 5, .begin = codec.begin(), .end = codec.end()};
+  const tasks::BeamOptions options =
+      tasks::beam_options({.beam = 2, .max_length = 5}, trial.data(), trial.model());
+  CHECK((options.begin == codec.begin() && options.end == mark));
   double nll = 0.0;
   Index targets = 0, cut = 0;
   std::vector<std::string> written;
@@ -153,11 +188,11 @@ TEST_CASE("an evaluation of translations has the figures of every text by itself
 }
 
 TEST_CASE("a search tells what the model says of each hypothesis whole", "[tasks][translation]") {
-  Trial trial;
+  Trial trial(changes_for(GENERATE(as<std::string>(), "encoder_decoder", "transformer")));
   const NoGrad no_grad;
   trial.model().eval();
   const tasks::BeamOptions options = [&] {
-    tasks::BeamOptions made = tasks::beam_options({}, trial.data());
+    tasks::BeamOptions made = tasks::beam_options({}, trial.data(), trial.model());
     CHECK(made.max_length == 7);
     CHECK(made.width == 5);
     made.width = 4;
@@ -176,6 +211,29 @@ TEST_CASE("a search tells what the model says of each hypothesis whole", "[tasks
         auto losses = losses_of(trial.model(), source, wide(one.tokens), options.end);
         if (!one.ended) losses.pop_back();
         CHECK(one.log_probability == Approx(-sum_of(losses)).epsilon(1e-5));
+      }
+    }
+  }
+}
+
+TEST_CASE("a search with cached keys and values finds what one without finds", "[tasks][translation]") {
+  Trial trial(changes_for("transformer"));
+  const NoGrad no_grad;
+  trial.model().eval();
+  Rereading rereading(trial.model());
+  const tasks::BeamOptions options = tasks::beam_options({.beam = 3}, trial.data(), trial.model());
+  CHECK(options.coverage_penalty == 0.0);
+  datasets::Loader loader(trial.task().evaluation_source("test", {}), {});
+  while (const auto batch = loader.next()) {
+    const auto [source, lengths] = std::pair((*batch)["source"], tasks::source_lengths(*batch));
+    const auto cached = tasks::search(trial.model(), source, lengths, options);
+    const auto whole = tasks::search(rereading, source, lengths, options);
+    REQUIRE(cached.size() == whole.size());
+    for (std::size_t i = 0; i < cached.size(); ++i) {
+      REQUIRE(cached[i].size() == whole[i].size());
+      for (std::size_t k = 0; k < cached[i].size(); ++k) {
+        CHECK(cached[i][k].tokens == whole[i][k].tokens);
+        CHECK(cached[i][k].score == Approx(whole[i][k].score).epsilon(1e-5));
       }
     }
   }
@@ -277,14 +335,15 @@ TEST_CASE("codecs are saved with the weights of a translator", "[tasks][translat
 TEST_CASE("one codec for both sides makes one table, and is one codec when recalled",
           "[tasks][translation]") {
   Trial trial({R"(data.codec="characters")", "data.source_codec=null", "data.target_codec=null"});
-  CHECK(trial.model().options().shared);
+  const auto shared = [](Trial& of) { return of.model_as<models::EncoderDecoder>().options().shared; };
+  CHECK(shared(trial));
   CHECK(trial.data().codecs().shared());
   const auto recalled = std::static_pointer_cast<const tasks::TranslationData>(
       tasks::TranslationData::recall(trial.data().description()));
   CHECK(recalled->codecs().shared());
   Trial apart({R"(data.codec="characters")", "data.source_codec=null", "data.target_codec=null",
                "model.shared=false"});
-  CHECK_FALSE(apart.model().options().shared);
+  CHECK_FALSE(shared(apart));
   CHECK_THAT(user_error_of([] { Trial wrong({"model.shared=true"}); }), Contains("shared"));
 }
 
@@ -311,6 +370,13 @@ TEST_CASE("a translator wants a model of its kind", "[tasks][translation]") {
   CHECK_THAT(user_error_of([] { Trial trial({R"(model={"name": "mlp"})"}); }), Contains("encoder_decoder"));
   CHECK_THAT(user_error_of([] { Trial trial({"model.target_words=3"}); }), Contains("target"));
   CHECK_THAT(user_error_of([] { Trial trial({"eval.beam=0"}); }), Contains("eval.beam"));
+  CHECK(tasks::beam_options({}, Trial().data(), Trial().model()).coverage_penalty == 0.1);
+  CHECK_THAT(user_error_of([] {
+               std::vector<std::string> changes = changes_for("transformer");
+               changes.emplace_back("eval.coverage_penalty=0.1");
+               Trial trial(changes);
+             }),
+             Contains("eval.coverage_penalty") && Contains("set it to 0"));
 }
 
 namespace {

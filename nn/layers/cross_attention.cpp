@@ -1,0 +1,43 @@
+#include "nn/layers/cross_attention.h"
+
+#include "autograd/ops/attention.h"
+#include "autograd/ops/matmul.h"
+#include "autograd/ops/shape.h"
+#include "core/error.h"
+
+namespace tandem::nn {
+
+CrossAttention::CrossAttention(Index features, const CrossAttentionOptions& options)
+    : MultiHeadLayer("cross_attention", features,
+                     {.heads = options.heads,
+                      .bias = options.bias,
+                      .dropout = options.dropout,
+                      .names = options.names}) {}
+
+Tensor CrossAttention::projected(const Tensor& x, Index part) {
+  const auto rows_of = [&](const Parameter& all) {
+    return all.defined() ? slice(all.tensor(), 0, part * features_, (part + 1) * features_) : Tensor();
+  };
+  return linear(x, rows_of(in_weight_), rows_of(in_bias_));
+}
+
+AttentionMemory CrossAttention::memory(const Tensor& x, const Tensor& lengths) {
+  require_tokens(x);
+  const TensorList both = observed([&] { return TensorList{projected(x, 1), projected(x, 2)}; });
+  return {.keys = both[0], .values = both[1], .lengths = lengths};
+}
+
+Tensor CrossAttention::attend(const Tensor& x, const AttentionMemory& memory) {
+  require_tokens(x);
+  const Index texts = memory.keys.size(0);
+  require(texts > 0 && x.size(0) % texts == 0, name_, "{} texts cannot query {} in equal parts", x.size(0),
+          texts);
+  // The texts that query one are its queries, side by side.
+  const Tensor queries = reshape(projected(x, 0), {texts, x.size(0) / texts * x.size(1), features_});
+  const Tensor found =
+      multi_head_attention(queries, memory.keys, memory.values, {.queries = options_.heads},
+                           {.lengths = memory.lengths, .dropout = options_.dropout, .training = training()});
+  return (*out_)(reshape(found, x.shape()));
+}
+
+}  // namespace tandem::nn

@@ -1,0 +1,43 @@
+// Cross-attention layer.
+#pragma once
+
+#include "nn/layers/attention.h"
+
+namespace tandem::nn {
+
+struct CrossAttentionOptions {
+  Index heads = 1;
+  bool bias = true;      // of the projections
+  double dropout = 0.0;  // of the attention weights, in training
+  AttentionNames names{};
+};
+
+// Texts that other texts query, projected for one layer.
+struct AttentionMemory {
+  Tensor keys, values;  // [N,S,E]
+  Tensor lengths{};     // of the texts, i64 [N] in host memory; absent: all S
+};
+
+// Tokens of N·W texts query those of N others. Parameters and their initialisation as self-attention
+// (MultiHeadLayer).
+class CrossAttention final : public MultiHeadLayer {
+ public:
+  CrossAttention(Index features, const CrossAttentionOptions& options);
+
+  // Tokens x [N,S,E] with `lengths` as AttentionMemory's; computed once for all queries.
+  AttentionMemory memory(const Tensor& x, const Tensor& lengths);
+  // Queries [N·W,T,E] → [N·W,T,E]; the W texts of each text of the memory are adjacent. The memory is not
+  // copied W times.
+  using Module::operator();
+  Tensor operator()(const Tensor& x, const AttentionMemory& memory) {
+    return observed([&] { return attend(x, memory); });
+  }
+  std::string describe() const override { return described("CrossAttention"); }
+
+ private:
+  Tensor attend(const Tensor& x, const AttentionMemory& memory);
+  // Part 0, 1 or 2 of the projection: queries, keys or values.
+  Tensor projected(const Tensor& x, Index part);
+};
+
+}  // namespace tandem::nn
