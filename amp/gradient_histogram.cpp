@@ -7,6 +7,7 @@
 #include "amp/segmented_loss_scale.h"
 #include "autograd/leaf.h"
 #include "autograd/node.h"
+#include "autograd/recompute.h"
 #include "core/error.h"
 
 namespace tandem::amp {
@@ -131,7 +132,7 @@ std::vector<GradientCollector::Layer> GradientCollector::take() {
 }
 
 void GradientCollector::enter(nn::Module& module) {
-  scale_ = base_;  // forward: the next backward begins at its loss
+  if (!recomputes()) scale_ = base_;  // forward: the next backward begins at its loss
   const auto found = paths_.find(&module);
   running_.push_back(found == paths_.end() ? "" : found->second);
 }

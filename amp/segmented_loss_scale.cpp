@@ -8,6 +8,7 @@
 #include "autograd/apply.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/parts.h"
+#include "autograd/recompute.h"
 #include "autograd/wide_gradients.h"
 #include "core/error.h"
 
@@ -60,7 +61,8 @@ BackwardChain without_shared(const std::vector<const Node*>& borders,
 }  // namespace
 
 Tensor scale_gradient(const Tensor& x, int log2_factor) {
-  if (!x.defined() || !x.requires_grad() || !GradMode::enabled()) return x;
+  // Recomputed parts have no borders, in neither pass.
+  if (!x.defined() || !x.requires_grad() || !GradMode::records() || recomputes()) return x;
   const PrecisionScope none(nullptr);
   const WideGradients wide(has_wide_gradient(x));
   return apply(ScaleGradient{log2_factor}, {x}).y;

@@ -10,6 +10,7 @@
 #include "autograd/modes.h"
 #include "autograd/node.h"
 #include "autograd/observers.h"
+#include "autograd/recompute.h"
 #include "core/error.h"
 
 namespace tandem::amp {
@@ -191,6 +192,7 @@ TracedModel trace(nn::Module& model, const std::function<Tensor()>& forward) {
   {
     const PrecisionScope asked(&tracer);
     const ObserverScope ops(tracer);
+    const KeepActivations recorded;
     loss = forward();
   }
   TracedModel traced{.graph = tracer.finish(loss), .modules = lines_of_modules(model)};

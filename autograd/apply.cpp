@@ -59,8 +59,7 @@ DType prepare_inputs(const OpInfo& info, std::span<Tensor> inputs) {
     const Role role = i < info.roles.size() ? info.roles[i] : Role::data;
     if (role == Role::data) common = promote(common, input.dtype());
   }
-  PrecisionPolicy* policy = PrecisionScope::active();
-  return policy ? policy->prepare(info, inputs, common) : common;
+  return prepared_by_policy(info, inputs, common);
 }
 
 void RecordedNode::keep(std::span<const Tensor> in, std::span<const Tensor> out,

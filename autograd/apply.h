@@ -141,7 +141,7 @@ typename TypesOf<Op>::Out apply(const Op& op, typename TypesOf<Op>::In in, const
   typename TypesOf<Op>::Out out = op.forward(context, saved, in);  // compute
   const std::span<Tensor> outputs = tensors_of(out);
   if constexpr (requires { &Op::backward; }) {
-    if (GradMode::enabled() && detail::any_requires_grad(inputs)) {  // record
+    if (GradMode::records() && detail::any_requires_grad(inputs)) {  // record
       detail::put_on_tape(Ref<Node>(new detail::OpNode<Op>(op, std::move(saved), inputs, outputs)), outputs);
     }
   }

@@ -24,7 +24,7 @@ class Engine {
   TensorList run(std::span<const Tensor> outputs, std::span<const Tensor> seeds) {
     const GradMode mode(options_.create_graph);
     const PrecisionScope full_precision(nullptr);  // backward repeats the dtypes of forward
-    discover(outputs);
+    start(nodes_behind(outputs));
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       Node* node = node_of(outputs[i]);
       if (node->run_.needed)
@@ -55,8 +55,8 @@ class Engine {
     return std::ranges::any_of(captured_, [&](const Tensor& t) { return node_of(t) == &node; });
   }
 
-  // Visits all nodes that the outputs depend on, counts consumers, and marks the paths to wanted gradients.
-  void discover(std::span<const Tensor> outputs) {
+  // The nodes that the outputs depend on and that are not yet part of the run, producers first.
+  std::vector<Node*> nodes_behind(std::span<const Tensor> outputs) {
     std::vector<Node*> nodes, stack;
     const auto visit = [&](Node* node) {
       if (node->run_.number == number_) return;
@@ -67,7 +67,8 @@ class Engine {
       nodes.push_back(node);
       stack.push_back(node);
     };
-    for (const Tensor& output : outputs) visit(node_of(output));
+    for (const Tensor& output : outputs)
+      if (Node* const node = node_of(output)) visit(node);
     while (!stack.empty()) {
       Node* node = stack.back();
       stack.pop_back();
@@ -75,7 +76,12 @@ class Engine {
         if (edge.node) visit(static_cast<Node*>(edge.node.get()));
       }
     }
-    std::ranges::sort(nodes, BySequence{});  // producers first
+    std::ranges::sort(nodes, BySequence{});
+    return nodes;
+  }
+
+  // Counts consumers, marks the paths to wanted gradients, and starts nodes without consumers.
+  void start(const std::vector<Node*>& nodes) {
     for (Node* node : nodes) {
       node->run_.needed = captured_.empty() ? node->inputs.empty() : is_captured(*node);
       for (const GradientEdge& edge : node->inputs) {
@@ -93,8 +99,43 @@ class Engine {
     }
   }
 
+  // Records the ops of a recomputed node, and delivers its gradients `dy` to them. They become part of the
+  // run: their sequence numbers are higher than all others, so they run next, in the order that they would
+  // have had in the place of `node`.
+  void record_again(Node& node, std::span<Tensor> dy) {
+    require(!options_.create_graph, node.info().name,
+            "recomputed ops have no second derivative; build the graph inside a tandem::HigherOrder scope");
+    const std::uint64_t newest = Node::newest();
+    const TensorList results = node.record_again();
+    ensure(results.size() == dy.size(), node.info().name, "gave {} results, then {}", dy.size(),
+           results.size());
+    const auto check_edge = [&](const GradientEdge& edge) {
+      if (!edge.node || static_cast<Node*>(edge.node.get())->sequence() > newest) return;
+      require(
+          std::ranges::any_of(node.inputs, [&](const GradientEdge& e) { return e.node == edge.node; }),
+          node.info().name,
+          "the function reads a tensor with a gradient, made by {}, that is neither one of its inputs nor "
+          "of its parameters; pass it to recomputed()",
+          static_cast<Node*>(edge.node.get())->info().name);
+    };
+    for (const Tensor& result : results) {
+      check_edge(result.edge());
+      recorded_.push_back(result.edge());
+    }
+    const std::vector<Node*> added = nodes_behind(results);
+    for (const Node* part : added)
+      if (part->sequence() > newest) std::ranges::for_each(part->inputs, check_edge);
+    start(added);
+    for (std::size_t i = 0; i < dy.size(); ++i) {
+      Node* const producer = node_of(results[i]);
+      if (dy[i].defined() && producer && producer->run_.needed)
+        deliver(*producer, results[i].edge().output, std::move(dy[i]));
+    }
+  }
+
   void process(Node& node) {
-    capture(node);
+    // The recorded ops round the gradients of a recomputed node.
+    if (!node.is_recomputed() || is_captured(node)) capture(node);
     if (Leaf* leaf = as_leaf(node)) {
       finish_leaf(*leaf);
       return;
@@ -110,14 +151,17 @@ class Engine {
     }
     std::vector<Tensor> dx(node.inputs.size());
     std::vector<Needs::Input> wanted(node.inputs.size());
-    if (reached) {
+    if (reached && node.is_recomputed()) {
+      record_again(node, dy);
+    } else if (reached) {
       offer_sinks(node, wanted);
       if (ObserverScope::innermost()) notify([&](OpObserver& o) { o.before_backward(node, dy); });
       node.backward(dy, dx, Needs(wanted, options_.create_graph));
       if (ObserverScope::innermost()) notify([&](OpObserver& o) { o.after_backward(node, dx); });
     }
     dy.clear();
-    if (!options_.retain_graph && !options_.create_graph) node.release_saved();
+    const bool retained = (options_.retain_graph || options_.create_graph) && node.sequence() <= newest_;
+    if (!retained) node.release_saved();
     for (std::size_t i = 0; i < dx.size(); ++i) {
       const GradientEdge& edge = node.inputs[i];
       if (!edge.node) continue;
@@ -230,6 +274,8 @@ class Engine {
   std::span<const Tensor> captured_;
   TensorList captured_gradients_;
   std::uint64_t number_;
+  std::uint64_t newest_ = Node::newest();  // node before the run; those recorded in it are never retained
+  std::vector<GradientEdge> recorded_;     // keeps nodes that were recorded in the run
   std::priority_queue<Node*, std::vector<Node*>, BySequence> ready_;
 };
 

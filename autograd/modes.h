@@ -12,6 +12,15 @@ class GradMode : ScopedValue<bool> {
  public:
   explicit GradMode(bool enabled);
   static bool enabled();
+  // Enabled, and not within RecordLater.
+  static bool records();
+};
+
+// Ops are not recorded, although gradients are enabled: backward records them (autograd/recompute.h).
+class RecordLater : ScopedValue<bool> {
+ public:
+  explicit RecordLater(bool later);
+  static bool active();
 };
 
 // Disables recording, for evaluation and updates.

@@ -11,6 +11,8 @@ thread_local std::vector<RefCounted*>* draining = nullptr;
 
 Node::Node() : sequence_(next_sequence.fetch_add(1, std::memory_order_relaxed)) {}
 
+std::uint64_t Node::newest() { return next_sequence.load(std::memory_order_relaxed) - 1; }
+
 void Node::dispose() {
   // Deleting a node drops its edges, which may delete further nodes: they are queued instead of recursing.
   if (draining) {

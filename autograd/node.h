@@ -34,7 +34,15 @@ class Node : public RefCounted {
   // Frees what was saved; a second backward is then an error.
   virtual void release_saved() = 0;
 
+  // For a node of ops that are recorded only in backward (autograd/recompute.h): record_again() records them
+  // behind the producers of `inputs` and returns the outputs, from which backward continues; backward() is
+  // not called.
+  virtual bool is_recomputed() const { return false; }
+  virtual TensorList record_again() { return {}; }
+
   std::uint64_t sequence() const { return sequence_; }
+  // Sequence number of the last node that was created.
+  static std::uint64_t newest();
   std::vector<GradientEdge> inputs;  // an empty edge: no gradient wanted
   std::vector<OutputMeta> outputs;
 

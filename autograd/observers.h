@@ -23,6 +23,11 @@ class PrecisionPolicy {
   virtual DType for_product(const OpInfo& /*info*/, DType given) const { return given; }
 };
 
+// The decisions of the active policy, if any, about an op: prepare() and for_product(). When a recomputed
+// part is recorded, those of its first pass (autograd/recompute.h).
+DType prepared_by_policy(const OpInfo& info, std::span<Tensor> inputs, DType common);
+DType type_for_product(const OpInfo& info, DType given);
+
 // Activates `policy` (nullptr: none) within the scope.
 class PrecisionScope : ScopedValue<PrecisionPolicy*> {
  public:

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/kernels/philox.h"
+#include "core/random_state.h"
 
 namespace tandem {
 
@@ -67,6 +68,10 @@ RandomScope::RandomScope(std::uint64_t seed, std::uint32_t step, std::uint32_t m
     : ScopedValue(current, {.seed = seed, .step = step, .micro_batch = micro_batch, .counter = counter}) {
   require(micro_batch < 4096, "random", "at most 4096 micro-batches per step, got index {}", micro_batch);
 }
+
+RandomStateScope::RandomStateScope(const RandomKey& state) : ScopedValue(current, state) {}
+
+RandomKey random_state() { return current; }
 
 RandomKey next_random_key(RandomPurpose purpose) {
   RandomKey key = current;

@@ -55,7 +55,7 @@ Loss LinearCrossEntropy::forward(Context& context, Saved& saved, const In& in) c
   const Index rows = in.x.size(0), classes = in.weight.size(0);
   const DType dtype = context.dtype, wide = wide_of(dtype);
   Backend& backend = context.backend;
-  const bool recorded = GradMode::enabled();
+  const bool recorded = GradMode::records();
   const auto gradient_of = [&](const Tensor& input) {
     if (!recorded || !input.requires_grad()) return Tensor();
     return rows > 0 ? context.empty(input.shape(), wide)

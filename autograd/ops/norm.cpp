@@ -67,6 +67,10 @@ void check_train(const BatchNormTrain& op, const BatchNormTensors::In& in) {
   const BatchNormStatistics& s = op.statistics;
   require((!s.next_mean.defined() || s.mean.defined()) && (!s.next_var.defined() || s.var.defined()),
           BatchNormTrain::info.name, "next statistics need the live ones");
+  require(!RecordLater::active() || !(s.next_mean.defined() || s.next_var.defined()),
+          BatchNormTrain::info.name,
+          "a recomputed part runs twice, and would update the running statistics twice; leave batch norm out "
+          "of it, or freeze its statistics (nn::KeepStatistics)");
 }
 
 void check_infer(const BatchNormInfer& op, const BatchNormTensors::In& in) {
@@ -295,7 +299,7 @@ Result BatchNormInfer::forward(Context& context, Saved& saved, const In& in) con
   check_infer(*this, in);
   Out out{context.empty(in.x.shape())};
   BatchNormForward args = forward_arguments(*this, in, out.y);
-  const bool recorded = GradMode::enabled() && (in.x.requires_grad() || in.residual.requires_grad() ||
+  const bool recorded = GradMode::records() && (in.x.requires_grad() || in.residual.requires_grad() ||
                                                 in.gamma.requires_grad() || in.beta.requires_grad());
   if (recorded) {
     // Copies, because the live statistics may change before backward.

@@ -28,9 +28,7 @@ Shape rows_of(const Tensor& x, int axes) {
 }
 
 DType result_type(const OpInfo& info, const Context& context, NormResult result) {
-  PrecisionPolicy* const policy = PrecisionScope::active();
-  return result == NormResult::for_product && policy ? policy->for_product(info, context.dtype)
-                                                     : context.dtype;
+  return result == NormResult::for_product ? type_for_product(info, context.dtype) : context.dtype;
 }
 
 // With an absent mean: RMS norm.

@@ -89,7 +89,7 @@ RnnResult forward_of(const char* op, const RnnOptions& options, Context& context
   args.y = context.empty({e.steps, e.rows, e.outputs});
   args.h_n = context.empty({e.rows, e.outputs});
   if (options.cell == RnnCell::lstm) args.c_n = context.empty({e.rows, e.units}, wide_of(context.dtype));
-  args.keep = GradMode::enabled() && detail::any_requires_grad(tensors_of(in));
+  args.keep = GradMode::records() && detail::any_requires_grad(tensors_of(in));
   const RnnReserve reserve = context.backend.rnn().rnn(args);
   if (args.keep) saved = {args.in, args.y, reserve.gates, reserve.states};
   return {args.y, {args.h_n, args.c_n}};

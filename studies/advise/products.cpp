@@ -11,6 +11,7 @@
 #include "autograd/ops/conv_ops.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/matmul_ops.h"
+#include "autograd/recompute.h"
 #include "studies/compare/statistics.h"
 #include "train/planned.h"
 
@@ -108,6 +109,7 @@ std::int64_t Product::bytes() const {
 std::vector<Product> products_of(nn::Module& model, const std::function<Tensor()>& forward) {
   Collector collector(model);
   const ObserverScope ops(collector);
+  const KeepActivations recorded;
   forward();
   return std::move(collector.products);
 }

@@ -5,6 +5,7 @@
 
 #include "amp/planned_policy.h"
 #include "autograd/node.h"
+#include "autograd/recompute.h"
 #include "core/backend.h"
 
 namespace tandem::planning {
@@ -121,6 +122,7 @@ StepTimes time_step(Subject& subject, const amp::ResolvedPrecision& resolved, st
     Tensor loss;
     {
       const PrecisionScope asked(&timer);
+      const KeepActivations recorded;
       loss = subject.forward(phase);
     }
     autocast.finish();
