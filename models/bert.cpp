@@ -65,7 +65,8 @@ Bert::Bert(const BertOptions& options) : options_(options) {
                                                                 : nn::BlockActivation::gelu_tanh,
                                               .eps = options.eps,
                                               .attention_dropout = options.attention_dropout,
-                                              .dropout = options.dropout};
+                                              .dropout = options.dropout,
+                                              .recompute = options.recompute};
   for (Index i = 0; i < options.layers; ++i)
     layers_.push_back(add_child_at(fmt::format("bert.encoder.layer.{}", i),
                                    std::make_shared<nn::TransformerBlock>(of_layers, layer_names())));

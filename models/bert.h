@@ -31,6 +31,7 @@ struct BertOptions {
   bool masked_words = true;        // the head for masked words, tied to the word embeddings
   bool next_sentence = false;      // the head for pairs of texts
   Index classes = 0;               // of the classifier's head; 0: none
+  nn::Recompute recompute = nn::Recompute::none;
 };
 
 // Parameters have the names of Hugging Face's BertForPreTraining and BertForSequenceClassification, except

@@ -54,6 +54,7 @@ ModelInfo bert_info() {
       .key(
           "next_sentence", of<BertKeys>(&BertKeys::next_sentence),
           "head that predicts whether the second part of a text follows the first one; task masked_language");
+  add_recompute(keys);
   return model("bert", "BERT: Transformer encoder, for the tasks masked_language and text_classification",
                keys, make_bert);
 }

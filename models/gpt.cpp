@@ -52,7 +52,7 @@ Gpt::Gpt(const GptOptions& options) : options_(options) {
   if (options.positions == GptPositions::learned) {
     wpe_ = add_child("wpe", std::make_shared<nn::Embedding>(options.context, options.width));
     positions_ = &add_constant("positions", Tensor::from(counted(options.context), {options.context}));
-  } else {
+  } else if (options.positions == GptPositions::rotary) {
     require(options.heads > 0 && options.width % options.heads == 0, kGpt,
             "{} heads do not divide a width of {}", options.heads, options.width);
     rotary_ = &add_constant(
@@ -69,7 +69,8 @@ Gpt::Gpt(const GptOptions& options) : options_(options) {
                                           .eps = options.eps,
                                           .attention_dropout = options.dropout,
                                           .dropout = options.dropout,
-                                          .wide_residual = options.residual == ResidualType::fp32};
+                                          .wide_residual = options.residual == ResidualType::fp32,
+                                          .recompute = options.recompute};
   for (Index i = 0; i < options.layers; ++i)
     blocks_.push_back(
         add_child_at(fmt::format("h.{}", i), std::make_shared<nn::TransformerBlock>(block, gpt_names())));
@@ -100,17 +101,20 @@ State Gpt::begin(Index texts) const {
   return state;
 }
 
-Tensor Gpt::learned(const std::vector<Index>& first, Index count) const {
-  const Index last = std::ranges::max(first) + count;
+void Gpt::require_fits(Index tokens) const {
   require(
-      last <= options_.context, kGpt,
+      !is_bounded() || tokens <= options_.context, kGpt,
       "a text of {} tokens is longer than the context of {} learned positions; shorten it, or train with a "
       "larger model.context",
-      last, options_.context);
+      tokens, options_.context);
+}
+
+Tensor Gpt::learned(const std::vector<Index>& first, Index count) const {
   if (all_equal(first)) return (*wpe_)(positions_->rows(first.front(), count));
-  return (*wpe_)(Tensor::from(std::vector<std::int64_t>(first.begin(), first.end()),
-                              {static_cast<Index>(first.size()), 1})
-                     .to(positions_->device()));
+  std::vector<std::int64_t> at;
+  // A text at the end of the context has only padding here.
+  for (const Index from : first) at.push_back(std::min(from, options_.context - 1));
+  return (*wpe_)(Tensor::from(at, {static_cast<Index>(first.size()), 1}).to(positions_->device()));
 }
 
 void Gpt::rotate(nn::SelfAttentionCall& call, const std::vector<Index>& first, Index count) {
@@ -142,12 +146,9 @@ Tensor Gpt::loss(const Tensor& hidden, const Targets& targets) {
 Tensor Gpt::hidden(const Tensor& tokens, const std::vector<Index>& first, nn::KeyValueCache* cache) {
   const Index count = tokens.size(1);
   Tensor x = (*wte_)(tokens);
-  nn::SelfAttentionCall call{.cache = cache};
-  if (wpe_) {
-    x = add(x, learned(first, count));
-  } else {
-    rotate(call, first, count);
-  }
+  nn::SelfAttentionCall call{.alibi = options_.positions == GptPositions::alibi, .cache = cache};
+  if (wpe_) x = add(x, learned(first, count));
+  if (rotary_) rotate(call, first, count);
   x = dropout(x, options_.dropout, training());
   const bool wide = options_.residual == ResidualType::fp32;
   nn::Residual stream{wide ? cast(x, wide_of(x.dtype())) : x};
@@ -163,6 +164,7 @@ CausalModel::Advanced Gpt::read(const Tensor& words, const State& state, const T
   const Index count = words.size(0), rows = words.size(1);
   const Tensor tokens = transpose(words, 0, 1);
   if (state.empty()) {
+    require_fits(count);
     const std::vector<Index> first(static_cast<std::size_t>(rows), 0);
     return {.hidden = transpose(hidden(tokens, first, nullptr), 0, 1), .state = {}};
   }
@@ -177,9 +179,11 @@ CausalModel::Advanced Gpt::read(const Tensor& words, const State& state, const T
   nn::KeyValueCache cache(options_.layers, first, {state.find("keys"), state.find("values")});
   Tensor last;
   if (cache.is_even()) {
+    require_fits(first.front() + count);
     last = hidden(tokens, first, &cache);
     cache.advance(added);
   } else {  // token by token
+    for (std::size_t r = 0; r < first.size(); ++r) require_fits(first[r] + added[r]);
     TensorList parts;
     for (Index t = 0; t < count; ++t) {
       parts.push_back(hidden(slice(tokens, 1, t, t + 1), cache.positions(), &cache));

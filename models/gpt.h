@@ -10,7 +10,9 @@
 
 namespace tandem::models {
 
-enum class GptPositions : std::uint8_t { learned, rotary };
+// A table, rotation of queries and keys, scores of attention less slope·distance (ALiBi), or none: the causal
+// mask alone tells positions apart.
+enum class GptPositions : std::uint8_t { learned, rotary, alibi, none };
 // Type of sums of branches: FP32, or that of the branches, 16-bit under mixed precision.
 enum class ResidualType : std::uint8_t { fp32, low };
 
@@ -30,6 +32,7 @@ struct GptOptions {
   bool rotary_interleaved = false;
   bool tied = true;  // output weights are the embedding table
   ResidualType residual = ResidualType::fp32;
+  nn::Recompute recompute = nn::Recompute::none;
 };
 
 // Parameters have GPT-2's names and initialisation: wte, wpe, h.{i}.{ln_1, attn.c_attn, attn.c_proj, ln_2,
@@ -63,6 +66,7 @@ class Gpt final : public CausalModel, public HasWordTables, public ReadsForeignF
   Advanced read(const Tensor& words, const State& state, const Tensor& lengths) override;
   Tensor hidden(const Tensor& tokens, const std::vector<Index>& first, nn::KeyValueCache* cache);
   Tensor learned(const std::vector<Index>& first, Index count) const;
+  void require_fits(Index tokens) const;
   // Sets the call's positions.
   void rotate(nn::SelfAttentionCall& call, const std::vector<Index>& first, Index count);
   void draw();

@@ -182,6 +182,7 @@ ModelInfo vit_info() {
            probability_rule())
       .key("attention_dropout", of<VitKeys>(&VitOptions::attention_dropout),
            "dropout probability of attention weights", probability_rule());
+  add_recompute(keys);
   return model("vit", "Vision Transformer: an encoder of the patches of an image, as torchvision's", keys,
                [](const VitKeys& o, const DataInfo& data) {
                  VitOptions options = o;

@@ -7,6 +7,12 @@
 
 #include "models/layer_types.h"
 #include "models/registry.h"
+#include "nn/layers/transformer_block.h"
+
+template <>
+struct tandem::options::EnumNames<tandem::nn::Recompute> {
+  static constexpr auto& values = tandem::nn::kRecomputeNames;
+};
 
 namespace tandem::models {
 
@@ -32,6 +38,14 @@ template <class Keys>
 options::Describe<Keys>& add_classes(options::Describe<Keys>& keys) {
   return keys.key("num_classes", of<Keys>(&Keys::given_classes), "number of classes; inferred from the data",
                   size_rule());
+}
+
+// Of models of Transformer blocks.
+template <class Keys>
+options::Describe<Keys>& add_recompute(options::Describe<Keys>& keys) {
+  return keys.key("recompute", of<Keys>(&Keys::recompute),
+                  "activations that backward computes again instead of keeping them: those within the "
+                  "perceptrons (mlp), or all but the inputs of blocks; less memory, the same results");
 }
 
 inline Index channels_of(std::optional<Index> given, const DataInfo& data, Index fallback) {

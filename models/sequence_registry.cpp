@@ -31,7 +31,7 @@ struct tandem::options::EnumNames<tandem::models::TransformerActivation> {
 };
 template <>
 struct tandem::options::EnumNames<tandem::models::GptPositions> {
-  static constexpr std::array values{"learned", "rotary"};
+  static constexpr std::array values{"learned", "rotary", "alibi", "none"};
 };
 template <>
 struct tandem::options::EnumNames<tandem::models::ResidualType> {
@@ -140,7 +140,10 @@ ModelInfo gpt_info() {
       .key("norm", of<Keys>(&Keys::norm), "layer norm, or root mean square norm (Llama)")
       .key("eps", of<Keys>(&Keys::eps), "constant that norms add to variances",
            {.min = 0.0, .open_min = true})
-      .key("positions", of<Keys>(&Keys::positions), "learned table, or rotation of queries and keys (Llama)")
+      .key(
+          "positions", of<Keys>(&Keys::positions),
+          "learned table, rotation of queries and keys (Llama), attention scores that fall with the distance "
+          "(alibi), or none")
       .key("rotary_theta", of<Keys>(&Keys::rotary_theta), "base of the wavelengths of rotary positions",
            {.min = 1.0})
       .key("rotary_interleaved", of<Keys>(&Keys::rotary_interleaved),
@@ -149,6 +152,7 @@ ModelInfo gpt_info() {
       .key("residual", of<Keys>(&Keys::residual),
            "type of the sums of branches; 16bit: that of the branches in mixed precision")
       .rule("heads", [](const Keys& o) { return o.complaint(); });
+  add_recompute(keys);
   return model("gpt", "decoder-only Transformer (GPT-2, Llama), for the task language", keys,
                [](const Keys& o, const DataInfo& data) {
                  GptOptions options = o;

@@ -71,7 +71,8 @@ Vit::Vit(const VitOptions& options) : options_(options) {
                                               .eps = options.eps,
                                               .attention_dropout = options.attention_dropout,
                                               .dropout = options.dropout,
-                                              .inner_dropout = options.dropout};
+                                              .inner_dropout = options.dropout,
+                                              .recompute = options.recompute};
   for (Index i = 0; i < options.layers; ++i)
     layers_.push_back(add_child_at(fmt::format("encoder.layers.encoder_layer_{}", i),
                                    std::make_shared<nn::TransformerBlock>(of_layers, encoder_layer_names())));

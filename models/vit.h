@@ -23,6 +23,7 @@ struct VitOptions {
   double dropout = 0.0;            // of tokens with their positions, of branches, and after GELU
   double attention_dropout = 0.0;  // of attention weights
   double eps = 1e-6;               // of layer norms
+  nn::Recompute recompute = nn::Recompute::none;
 };
 
 // [N,H,W,C] → [N,num_classes]. Tokens are a class token, which the head reads, and the patches, row by row.

@@ -37,7 +37,8 @@ Tensor SelfAttention::attend(const Tensor& x, const SelfAttentionCall& call) {
   AttentionOptions options{.lengths = call.lengths,
                            .causal = options_.causal,
                            .dropout = options_.dropout,
-                           .training = training()};
+                           .training = training(),
+                           .alibi = call.alibi};
   const Tensor projection = linear(x, in_weight_.tensor(), tensor_if_defined(in_bias_));
   if (!call.rotary_table.defined() && !call.cache)
     return (*out_)(multi_head_attention(projection, heads, options));
@@ -57,6 +58,7 @@ Tensor SelfAttention::attend(const Tensor& x, const SelfAttentionCall& call) {
     const KeyValueCache::Seen seen = call.cache->append(call.layer, key, value);
     key = seen.keys;
     value = seen.values;
+    options.keys = seen.count;
     options.lengths = seen.lengths;
     options.causal = seen.causal;
   }

@@ -29,6 +29,7 @@ struct SelfAttentionCall {
   Tensor lengths{};        // of the texts, i64 [N] in host memory; absent: all T
   Tensor rotary_table{};   // of rotary_table(); absent: queries and keys are not rotated
   RotaryOptions rotary{};  // positions of the elements; heads are the layer's
+  bool alibi = false;      // scores less slope·distance, see AttentionOptions
   KeyValueCache* cache{};  // of the elements before x, which those of x are appended to; causal
   Index layer = 0;         // of the cache
 };

@@ -4,7 +4,6 @@
 
 #include "autograd/modes.h"
 #include "autograd/ops/elementwise.h"
-#include "autograd/ops/shape.h"
 #include "core/backend.h"
 #include "core/error.h"
 #include "core/kernels/shape.h"
@@ -28,13 +27,6 @@ void write_rows(const Tensor& x, Index first, const Tensor& y) {
 
 Tensor of_layer(const Tensor& all, Index layer) {
   return all.rows(layer, 1).viewed({all.size(1), all.size(2), all.size(3)});
-}
-
-// The first `count` keys of each row. A view for a single row.
-Tensor first_keys(const Tensor& x, Index count) {
-  if (x.size(1) == count) return x;
-  if (x.size(0) > 1) return slice(x, 1, 0, count);
-  return x.viewed({x.size(1), x.size(2)}).rows(0, count).viewed({1, count, x.size(2)});
 }
 
 }  // namespace
@@ -83,7 +75,7 @@ KeyValueCache::Seen KeyValueCache::append(Index layer, const Tensor& keys, const
   write(cast(keys, all_keys.dtype()), all_keys);
   write(cast(values, all_values.dtype()), all_values);
   const Index most = std::ranges::max(positions_) + tokens;
-  Seen seen{.keys = first_keys(all_keys, most), .values = first_keys(all_values, most), .causal = true};
+  Seen seen{.keys = all_keys, .values = all_values, .count = most, .causal = true};
   if (is_even()) return seen;
   std::vector<std::int64_t> lengths;
   for (const Index position : positions_) lengths.push_back(position + 1);

@@ -23,9 +23,10 @@ class KeyValueCache {
   const std::vector<Index>& positions() const { return positions_; }
   const Memory& memory() const { return memory_; }
 
-  // Keys and values that the new tokens see, [R,Tk,G·D], and their mask.
+  // Keys and values that the new tokens see, and their mask.
   struct Seen {
-    Tensor keys, values;
+    Tensor keys, values;  // [R,capacity,G·D], of which the first `count` are in use
+    Index count = 0;
     Tensor lengths{};  // of rows at different positions
     bool causal = false;
   };

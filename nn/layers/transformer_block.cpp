@@ -93,10 +93,38 @@ TransformerBlock::TransformerBlock(const TransformerBlockOptions& options, const
   outer_ = add_child_at(names.outer,
                         std::make_shared<Linear>(options_.inner, options.width, LinearOptions{options.bias}));
   if (!options.norm_first) norm2_ = add_norm(names.norm2);
+  set_recompute(options.recompute);
+}
+
+void TransformerBlock::set_recompute(Recompute part) {
+  options_.recompute = part;
+  recomputed_.clear();
+  const auto add = [&](Module& of) {
+    of.visit([&](const std::string&, Module& module) {
+      for (const auto& [name, parameter] : module.own_parameters()) recomputed_.push_back(parameter);
+    });
+  };
+  if (part == Recompute::block) add(*this);
+  if (part == Recompute::mlp) {
+    add(*inner_);
+    add(*outer_);
+  }
 }
 
 Tensor TransformerBlock::forward(const Tensor& x) {
-  return joined(run({x}, {}, {}), {options_.dropout, training(), options_.wide_residual});
+  return joined(pass({x}, {}, {}), {options_.dropout, training(), options_.wide_residual});
+}
+
+Residual TransformerBlock::pass(const Residual& in, const SelfAttentionCall& call,
+                                const AttentionMemory& memory) {
+  if (!recomputes(Recompute::block)) return run(in, call, memory);
+  const TensorList out = recomputed(
+      [this, call, lengths = memory.lengths](const TensorList& given) {
+        const auto [x, branch] = run({given[0], given[1]}, call, {given[2], given[3], lengths});
+        return TensorList{x, branch};
+      },
+      {in.x, in.branch, memory.keys, memory.values}, recomputed_);
+  return {out[0], out[1]};
 }
 
 AttentionMemory TransformerBlock::memory(const Tensor& x, const Tensor& lengths) {
@@ -124,7 +152,11 @@ Residual TransformerBlock::run(const Residual& in, const SelfAttentionCall& call
 }
 
 Tensor TransformerBlock::perceptron(const Tensor& x) {
-  return (*outer_)(dropout(activated((*inner_)(x), options_.activation), options_.inner_dropout, training()));
+  const auto run = [this](const TensorList& in) {
+    const Tensor inner = activated((*inner_)(in[0]), options_.activation);
+    return TensorList{(*outer_)(dropout(inner, options_.inner_dropout, training()))};
+  };
+  return (recomputes(Recompute::mlp) ? recomputed(run, {x}, recomputed_) : run({x}))[0];
 }
 
 std::string TransformerBlock::describe() const {

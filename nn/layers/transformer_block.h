@@ -2,8 +2,10 @@
 // with a norm and added to its input.
 #pragma once
 
+#include <array>
 #include <string>
 
+#include "autograd/recompute.h"
 #include "nn/layers/cross_attention.h"
 #include "nn/layers/norm.h"
 
@@ -11,6 +13,10 @@ namespace tandem::nn {
 
 enum class BlockNorm : std::uint8_t { layer, rms };
 enum class BlockActivation : std::uint8_t { gelu, gelu_tanh, relu, swiglu };
+// Activations of a block that backward computes again instead of keeping them: none, those within the
+// perceptron, or all but the block's input.
+enum class Recompute : std::uint8_t { none, mlp, block };
+inline constexpr std::array kRecomputeNames{"none", "mlp", "block"};
 
 // Paths of a block's parameters, which every family of models has its own of. `attention` is a SelfAttention,
 // `cross` a CrossAttention, and `projections` are paths below either.
@@ -37,6 +43,7 @@ struct TransformerBlockOptions {
   double inner_dropout = 0.0;      // after the activation
   // Type of sums of branches: FP32; else that of the branches, which is 16-bit under mixed precision.
   bool wide_residual = true;
+  Recompute recompute = Recompute::none;  // in training
 };
 
 // Input and output of blocks: the value is x + branch, where `branch` is absent or not yet added, so that the
@@ -56,21 +63,28 @@ class TransformerBlock final : public Module {
   using Module::operator();
   Residual operator()(const Residual& in, const SelfAttentionCall& call = {},
                       const AttentionMemory& memory = {}) {
-    return observed([&] { return run(in, call, memory); });
+    return observed([&] { return pass(in, call, memory); });
   }
   // Of the block's cross-attention.
   AttentionMemory memory(const Tensor& x, const Tensor& lengths);
   std::string describe() const override;
 
+  Recompute recompute() const { return options_.recompute; }
+  void set_recompute(Recompute part);
+
  private:
+  // Recomputed in backward, or not.
+  Residual pass(const Residual& in, const SelfAttentionCall& call, const AttentionMemory& memory);
   Residual run(const Residual& in, const SelfAttentionCall& call, const AttentionMemory& memory);
   Tensor perceptron(const Tensor& x);
+  bool recomputes(Recompute part) const { return options_.recompute == part && training(); }
 
   TransformerBlockOptions options_;
   std::shared_ptr<FeatureNorm> norm1_, cross_norm_, norm2_;
   std::shared_ptr<SelfAttention> attention_;
   std::shared_ptr<CrossAttention> cross_;
   std::shared_ptr<Linear> inner_, outer_;
+  std::vector<Parameter> recomputed_;  // parameters of the part that is recomputed
 };
 
 // A norm of the given kind, with the type of the product that reads it. `bias`: of a layer norm.

@@ -194,7 +194,8 @@ TEST_CASE("a small GPT learns a batch by heart", "[gpt]") {
 }
 
 TEST_CASE("texts read in pieces through the cache have the scores of the whole", "[gpt]") {
-  const auto positions = GENERATE(models::GptPositions::learned, models::GptPositions::rotary);
+  const auto positions = GENERATE(models::GptPositions::learned, models::GptPositions::rotary,
+                                  models::GptPositions::alibi, models::GptPositions::none);
   const auto piece = GENERATE(as<Index>(), 1, 7, 64);
   const RandomScope random(2, 0, 0);
   models::Gpt model(small(positions));
@@ -215,7 +216,8 @@ TEST_CASE("texts read in pieces through the cache have the scores of the whole",
 }
 
 TEST_CASE("rows of a batch generate as if alone, whatever their lengths", "[gpt]") {
-  const auto positions = GENERATE(models::GptPositions::learned, models::GptPositions::rotary);
+  const auto positions = GENERATE(models::GptPositions::learned, models::GptPositions::rotary,
+                                  models::GptPositions::alibi, models::GptPositions::none);
   const RandomScope random(2, 0, 0);
   models::Gpt model(small(positions));
   model.to(test::test_device());
@@ -250,6 +252,89 @@ TEST_CASE("rows of a batch generate as if alone, whatever their lengths", "[gpt]
                                   scores.begin() + static_cast<std::ptrdiff_t>(i * 11 + 11)},
                                  {all.end() - 11, all.end()}) < 1e-5);
   }
+}
+
+TEST_CASE("the order of words matters with each kind of positions", "[gpt]") {
+  const auto positions = GENERATE(models::GptPositions::learned, models::GptPositions::rotary,
+                                  models::GptPositions::alibi, models::GptPositions::none);
+  const RandomScope random(2, 0, 0);
+  models::GptOptions options = small(positions);
+  models::Gpt model(options);
+  model.to(test::test_device());
+  model.eval();
+  const NoGrad no_grad;
+  const auto last = [&](const std::vector<std::int64_t>& words) {
+    const auto scores = model(column(words)).to_vector<double>();
+    return std::vector<double>(scores.end() - 11, scores.end());
+  };
+  CHECK(test::normalised_error(last({1, 2, 3, 4}), last({2, 1, 3, 4})) > 1e-5);
+}
+
+// The distance to a word lowers its weight: a word has less effect the farther away it is.
+TEST_CASE("attention of alibi positions falls with the distance", "[gpt]") {
+  const RandomScope random(4, 0, 0);
+  models::Gpt model({.vocabulary = 11,
+                     .layers = 1,
+                     .width = 16,
+                     .heads = 4,
+                     .context = 8,
+                     .positions = models::GptPositions::alibi});
+  model.to(test::test_device());
+  model.eval();
+  const NoGrad no_grad;
+  // Beyond the context, which limits learned positions alone.
+  std::vector<std::int64_t> words(64, 3);
+  const auto effect = [&](std::size_t at) {
+    const auto before = model(column(words)).to_vector<double>();
+    std::vector<std::int64_t> changed = words;
+    changed[at] = 7;
+    const auto after = model(column(changed)).to_vector<double>();
+    double most = 0.0;
+    for (std::size_t i = after.size() - 11; i < after.size(); ++i)
+      most = std::max(most, std::abs(after[i] - before[i]));
+    return most;
+  };
+  CHECK(effect(60) > 1.5 * effect(40));
+  CHECK(effect(40) > 1.5 * effect(5));
+}
+
+TEST_CASE("texts of a batch end at the context one by one", "[gpt]") {
+  const RandomScope random(2, 0, 0);
+  models::GptOptions options = small(models::GptPositions::learned);
+  options.context = 8;
+  models::Gpt model(options);
+  model.to(test::test_device());
+  model.eval();
+  const NoGrad no_grad;
+  const auto lengths = [](std::int64_t a, std::int64_t b) {
+    return Tensor::from(std::vector<std::int64_t>{a, b}, {2});
+  };
+  const Tensor words = drawn_words(8, 2, 11);
+  const models::State begun = model.advance(words, model.begin(2), lengths(8, 5)).state;
+  // The first text is complete, the second one goes on.
+  const Tensor more = drawn_words(3, 2, 11, 5);
+  const auto advanced = model.advance(more, begun, lengths(0, 3));
+  std::vector<std::int64_t> second;
+  for (Index t = 0; t < 5; ++t)
+    second.push_back(words.to_vector<std::int64_t>()[static_cast<std::size_t>(2 * t + 1)]);
+  for (Index t = 0; t < 3; ++t)
+    second.push_back(more.to_vector<std::int64_t>()[static_cast<std::size_t>(2 * t + 1)]);
+  const auto whole = model(column(second)).to_vector<double>();
+  const auto pieces = model.scores(advanced.hidden).to_vector<double>();
+  CHECK(test::normalised_error({pieces.end() - 11, pieces.end()}, {whole.end() - 11, whole.end()}) < 1e-5);
+  CHECK_THAT(user_error_of([&] { model.advance(drawn_words(4, 2, 11), begun, lengths(0, 4)); }),
+             Contains("a text of 9 tokens is longer than the context of 8"));
+  CHECK_THAT(user_error_of([&] { model.advance(more, begun, lengths(1, 3)); }),
+             Contains("a text of 9 tokens is longer than the context of 8"));
+}
+
+TEST_CASE("a cache of several texts hands out its own memory", "[gpt]") {
+  const Tensor keys = test::random_tensor({3, 2, 4}), values = test::random_tensor({3, 2, 4});
+  nn::KeyValueCache cache(2, {0, 0, 0});
+  const auto seen = cache.append(1, keys, values);
+  CHECK(seen.keys.shares_storage(cache.memory().keys));
+  CHECK(seen.values.shares_storage(cache.memory().values));
+  CHECK(seen.count == 2);
 }
 
 TEST_CASE("texts longer than learned positions and heads that do not fit are errors", "[gpt]") {
