@@ -112,6 +112,8 @@ int summary(const ShowArguments& arguments) {
                 count_text(3.0 * static_cast<double>(summary.flop)),
                 summary.steps > 0 ? fmt::format("; a sample has {} steps", summary.steps) : "");
   output::print("memory           {}\n", train::to_string(footprint));
+  if (const std::string recompute = train::recompute_text(footprint); !recompute.empty())
+    output::print("                 {}\n", recompute);
   output::print("                 saved for backward {} per sample, {} per batch of {}\n",
                 bytes(summary.saved_bytes), bytes(batch * summary.saved_bytes), batch);
   if (data->training_samples() == 0)  // the data is only described

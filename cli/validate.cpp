@@ -59,6 +59,8 @@ int validate(const ShowArguments& arguments) {
   }
   output::print("{}: valid\n{} parameters, {} trained\n{}\n", arguments.config, footprint.parameters,
                 footprint.trainable, train::to_string(footprint));
+  if (const std::string recompute = train::recompute_text(footprint); !recompute.empty())
+    output::print("{}\n", recompute);
   for (const std::string& note : footprint.notes) output::print("{}\n", note);
   return 0;
 }

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "core/error.h"
 #include "core/memory_limit.h"
@@ -10,6 +11,7 @@
 #include "core/shapes_backend.h"
 #include "core/units.h"
 #include "nn/device.h"
+#include "nn/layers/transformer_block.h"
 #include "train/learners.h"
 #include "train/setup.h"
 #include "train/step_runner.h"
@@ -43,6 +45,21 @@ void describe_parameters(const nn::Module& model, Footprint& footprint) {
     footprint.largest_bytes = value.bytes();
     footprint.largest = fmt::format("{} {}", parameter.name(), tandem::to_string(value.shape()));
   }
+}
+
+// Steps with each setting of the model's Transformer blocks, which keep the last one.
+std::vector<MemoryFigures> for_each_recompute(nn::Module& model, const std::function<MemoryFigures()>& step) {
+  std::vector<nn::TransformerBlock*> blocks;
+  model.visit([&](const std::string&, nn::Module& module) {
+    if (auto* const block = dynamic_cast<nn::TransformerBlock*>(&module)) blocks.push_back(block);
+  });
+  std::vector<MemoryFigures> figures;
+  if (blocks.empty()) return figures;
+  for (std::size_t part = 0; part < nn::kRecomputeNames.size(); ++part) {
+    for (nn::TransformerBlock* const block : blocks) block->set_recompute(static_cast<nn::Recompute>(part));
+    figures.push_back(step());
+  }
+  return figures;
 }
 
 std::string text(std::size_t bytes) { return bytes_text(static_cast<double>(bytes)); }
@@ -86,25 +103,55 @@ Footprint footprint_of(const config::Loaded& loaded, const tasks::DataPtr& data,
   footprint.batch = config.data.batch_size;
   if (data->training_samples() > 0) footprint.batch = std::min(footprint.batch, data->training_samples());
   const datasets::Batch batch = task->synthetic_batch(footprint.batch, 0, kShapes);
-  const amp::Autocast autocast(*precision);
-  for (std::size_t phase = 0; phase < learners.size(); ++phase)
-    learners[phase].step->backward(
-        loss_of_phase(*task, phase, batch, {.seed = static_cast<std::uint64_t>(config.seed)}),
-        static_cast<double>(footprint.batch));
-  footprint.step = since(before, shapes.memory(), true);
+  const auto step = [&] {
+    const amp::Autocast autocast(*precision);
+    for (std::size_t phase = 0; phase < learners.size(); ++phase) {
+      learners[phase].step->backward(
+          loss_of_phase(*task, phase, batch, {.seed = static_cast<std::uint64_t>(config.seed)}),
+          static_cast<double>(footprint.batch));
+      learners[phase].step->clear();
+    }
+    MemoryFigures figures = since(before, shapes.memory(), true);
+    figures.peak = std::max(figures.peak, footprint.model.peak);
+    return figures;
+  };
+  footprint.step = step();
+  footprint.recompute = for_each_recompute(model, [&] {
+    shapes.reset_peak_memory();
+    return step();
+  });
   footprint.notes = task->notes_of_data();
   return footprint;
 }
 
 std::string to_string(const Footprint& footprint) {
-  return fmt::format("{}; {} at the peak of a step on {} samples, {} more during a checkpoint save",
-                     model_text(footprint), text(footprint.step.peak), footprint.batch, text(footprint.save));
+  return fmt::format(
+      "{}; {} at the peak of a step on {} samples, {} of it activations, {} more during a checkpoint save",
+      model_text(footprint), text(footprint.step.peak), footprint.batch,
+      text(bytes_of(footprint.step, MemoryKind::activations)), text(footprint.save));
+}
+
+std::string recompute_text(const Footprint& footprint) {
+  std::string parts;
+  for (std::size_t part = 0; part < footprint.recompute.size(); ++part) {
+    const MemoryFigures& step = footprint.recompute[part];
+    parts += fmt::format("{}{} {}, {} of it activations", part == 0 ? "model.recompute: " : "; ",
+                         nn::kRecomputeNames[part], text(step.peak),
+                         text(bytes_of(step, MemoryKind::activations)));
+  }
+  return parts;
 }
 
 config::Json to_json(const Footprint& footprint) {
   config::Json json = config::Json::object();
   for (const MemoryKind kind : kModelKinds) json[name_of(kind)] = bytes_of(footprint.model, kind);
-  json["step_peak"] = footprint.step.peak;
+  const auto add_step = [](config::Json& to, const MemoryFigures& step) {
+    to["step_peak"] = step.peak;
+    to["activations"] = bytes_of(step, MemoryKind::activations);
+  };
+  add_step(json, footprint.step);
+  for (std::size_t part = 0; part < footprint.recompute.size(); ++part)
+    add_step(json["recompute"][nn::kRecomputeNames[part]], footprint.recompute[part]);
   json["batch"] = footprint.batch;
   return json;
 }
@@ -129,11 +176,19 @@ void require_memory(const config::Loaded& loaded, const Footprint& footprint) {
   const std::size_t room = limit - std::min(limit, footprint.model.live);
   const auto fitting = static_cast<Index>(static_cast<double>(footprint.batch) * static_cast<double>(room) /
                                           static_cast<double>(samples));
+  const auto fits = std::ranges::find_if(footprint.recompute,
+                                         [&](const MemoryFigures& step) { return step.peak <= limit; });
+  const std::string recompute =
+      fits == footprint.recompute.end()
+          ? ""
+          : fmt::format("set model.recompute to {}, which needs {}, or ",
+                        nn::kRecomputeNames[static_cast<std::size_t>(fits - footprint.recompute.begin())],
+                        text(fits->peak));
   throw UserError(
       "", fmt::format("{}: data.batch_size: a step on {} samples needs {} ({} of it for the model), this "
-                      "machine has {}: {}",
+                      "machine has {}: {}{}",
                       config::place_of(loaded.given, "data.batch_size"), footprint.batch,
-                      text(footprint.step.peak), text(footprint.model.live), text(limit),
+                      text(footprint.step.peak), text(footprint.model.live), text(limit), recompute,
                       fitting > 0 ? fmt::format("about {} samples fit; accumulate gradients over several "
                                                 "micro-batches for larger batches (accumulate)",
                                                 fitting)

@@ -19,6 +19,8 @@ struct Footprint {
   // The same and one step on `batch` samples, at its peak. Excludes workspaces of a backend, the data set and
   // prefetched batches.
   MemoryFigures step;
+  // The step for each nn::Recompute, in a model of Transformer blocks; else empty.
+  std::vector<MemoryFigures> recompute;
   std::size_t save = 0;            // copies of weights and state that a save writes while training goes on
   Index batch = 0;                 // data.batch_size, or all samples if there are fewer
   std::vector<std::string> notes;  // Task::notes_of_data
@@ -30,8 +32,11 @@ Footprint footprint_of(const config::Loaded& loaded, const tasks::DataPtr& data,
 
 // "weights 0 B, masters 1.2 GiB, gradients …", then the peak of a step and the memory of a save.
 std::string to_string(const Footprint& footprint);
+// "model.recompute: none 1.3 GiB, 812 MiB of it activations; mlp …"; "" for other models.
+std::string recompute_text(const Footprint& footprint);
 
-// {"weights": bytes, …, "step_peak": bytes, "batch": samples in that step}.
+// {"weights": bytes, …, "step_peak": bytes, "activations": bytes of it, "batch": samples in that step}, and
+// in a model of Transformer blocks "recompute": {"none": {"step_peak": bytes, "activations": bytes}, …}.
 config::Json to_json(const Footprint& footprint);
 
 // Throws UserError with advice if host memory is too small.

@@ -4,6 +4,7 @@
 #include "core/backend.h"
 #include "core/memory_limit.h"
 #include "core/random.h"
+#include "nn/layers/transformer_block.h"
 #include "tasks/sample_data.h"
 #include "tests/support/temporary_files.h"
 #include "train/learners.h"
@@ -96,6 +97,40 @@ TEST_CASE("a footprint is what the step's buffers take, and what a step takes at
     CHECK(static_cast<double>(kind(footprint.step.live_by_kind, MemoryKind::activations)) ==
           Approx(static_cast<double>(kind(real.step.peak_by_kind, MemoryKind::activations))).epsilon(0.1));
   }
+}
+
+// A Transformer's step takes its memory from activations alone.
+TEST_CASE("a footprint tells what recomputed activations save", "[footprint]") {
+  const auto loaded_with = [](const char* recompute) {
+    return config::load(
+        "resnet20_synthetic",
+        {fmt::format(
+             R"(model={{"name":"vit","patch":4,"num_layers":4,"width":64,"heads":4,"recompute":"{}"}})",
+             recompute),
+         "precision=amp_bf16", "data.batch_size=32"});
+  };
+  std::vector<double> peaks;
+  for (std::size_t part = 0; part < nn::kRecomputeNames.size(); ++part) {
+    CAPTURE(nn::kRecomputeNames[part]);
+    const config::Loaded loaded = loaded_with(nn::kRecomputeNames[part]);
+    const train::Footprint footprint = footprint_of(loaded);
+    const MemoryFigures real = measured(loaded).step;
+    REQUIRE(footprint.recompute.size() == 3);
+    for (const MemoryFigures& told : {footprint.step, footprint.recompute[part]}) {
+      CHECK(told.peak <= real.peak);
+      CHECK(static_cast<double>(kind(told.live_by_kind, MemoryKind::activations)) ==
+            Approx(static_cast<double>(kind(real.peak_by_kind, MemoryKind::activations))).epsilon(0.1));
+    }
+    peaks.push_back(static_cast<double>(kind(real.peak_by_kind, MemoryKind::activations)));
+  }
+  CHECK(peaks[1] < 0.85 * peaks[0]);
+  CHECK(peaks[2] < 0.5 * peaks[0]);
+  const train::Footprint footprint = footprint_of(loaded_with("none"));
+  CHECK_THAT(train::recompute_text(footprint),
+             Contains("model.recompute: none ") && Contains("; mlp ") && Contains("; block "));
+  const HostMemory limited(footprint.recompute[0].peak - 1);
+  CHECK_THAT(user_error_of([&] { train::require_memory(loaded_with("none"), footprint); }),
+             Contains("set model.recompute to mlp, which needs"));
 }
 
 TEST_CASE("a footprint takes no memory", "[footprint]") {
