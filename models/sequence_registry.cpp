@@ -276,6 +276,7 @@ ModelInfo transformer_info() {
       .key("dropout", of<Keys>(&Keys::dropout),
            "dropout probability of embeddings, attention weights and branches", probability_rule())
       .key("activation", of<Keys>(&Keys::activation), "activation of the perceptrons");
+  add_recompute(keys);
   add_tables(keys);
   keys.rule("heads", [](const Keys& o) {
     return o.width % o.heads == 0 ? "" : fmt::format("must divide the width {}, is {}", o.width, o.heads);

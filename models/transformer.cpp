@@ -69,7 +69,8 @@ Transformer::Stack Transformer::make_stack(const std::string& name,
                                               .causal = decoder,
                                               .cross = decoder,
                                               .attention_dropout = options_.dropout,
-                                              .dropout = options_.dropout};
+                                              .dropout = options_.dropout,
+                                              .recompute = options_.recompute};
   Stack stack;
   stack.embedding = add_child_at(name + ".embedding", embedding);
   for (Index i = 0; i < layers; ++i)

@@ -22,6 +22,7 @@ struct TransformerOptions {
   TransformerActivation activation = TransformerActivation::relu;
   bool shared = false;  // one embedding table for both sides
   bool tied = true;     // output weights are the target embedding
+  nn::Recompute recompute = nn::Recompute::none;
 };
 
 // Tokens are embeddings · √width plus sinusoidal positions, which have no end. Both stacks end with a norm.

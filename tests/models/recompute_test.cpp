@@ -9,6 +9,7 @@
 #include "core/random.h"
 #include "models/bert.h"
 #include "models/gpt.h"
+#include "models/transformer.h"
 #include "models/vit.h"
 #include "optim/adam.h"
 #include "optim/step.h"
@@ -83,6 +84,27 @@ Trained vit(nn::Recompute recompute) {
           }};
 }
 
+Trained translator(nn::Recompute recompute) {
+  const auto model =
+      std::make_shared<models::Transformer>(models::TransformerOptions{.source_words = 40,
+                                                                       .target_words = 40,
+                                                                       .encoder_layers = 2,
+                                                                       .decoder_layers = 2,
+                                                                       .width = 32,
+                                                                       .heads = 4,
+                                                                       .inner = 64,
+                                                                       .dropout = kDropout,
+                                                                       .shared = true,
+                                                                       .recompute = recompute});
+  return {model, [model](std::uint64_t number) {
+            const Tensor source = drawn_ids({12, 4}, number);
+            const Tensor target = drawn_ids({9, 4}, number + 1);
+            const Tensor lengths = Tensor::from(std::vector<std::int64_t>{12, 9, 5, 1}, {4});
+            models::SequenceToSequence& pairs = *model;
+            return cross_entropy(reshape(pairs(source, lengths, target), {36, 40}), reshape(target, {36}));
+          }};
+}
+
 // Losses of two steps of two micro-batches, the gradients of the second step, and the weights after it.
 std::vector<std::vector<double>> trained(const std::function<Trained(nn::Recompute)>& make,
                                          nn::Recompute recompute, const amp::Precision& precision) {
@@ -122,7 +144,8 @@ TEST_CASE("recomputed activations change no bit of a Transformer's training", "[
   using nn::BlockActivation;
   const std::function<Trained(nn::Recompute)> makers[] = {
       [](nn::Recompute r) { return gpt(r, GptPositions::rotary, BlockActivation::swiglu); },
-      [](nn::Recompute r) { return gpt(r, GptPositions::alibi, BlockActivation::gelu_tanh); }, bert, vit};
+      [](nn::Recompute r) { return gpt(r, GptPositions::alibi, BlockActivation::gelu_tanh); }, bert, vit,
+      translator};
   amp::Precision by_layer = amp::Precision::amp_bf16();
   by_layer.layers.push_back({.match = "mlp|intermediate", .dtype = DType::f32});
   by_layer.layers.push_back({.match = "attn|attention", .dtype = DType::bf16, .backward = DType::f32});
