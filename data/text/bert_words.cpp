@@ -30,48 +30,99 @@ bool splits_off(char32_t c) {
   return is_punctuation(c);
 }
 
-}  // namespace
+// Cuts characters, in order, into words. Places are kept on request.
+class WordCutter {
+ public:
+  WordCutter(bool uncased, bool with_places) : uncased_(uncased), with_places_(with_places) {}
 
-std::vector<std::string> bert_words(std::string_view text, bool uncased) {
-  std::u32string word;
-  std::vector<std::string> words;
-  const auto finish = [&] {
-    if (uncased) {
-      std::ranges::transform(word, word.begin(), [](char32_t c) { return lower_case(c); });
-      word = decomposed(word);
-      std::erase_if(word, is_nonspacing_mark);
-    }
-    std::string part;
+  void add(char32_t c, Range place) {
+    word_ += c;
+    if (with_places_) places_.push_back(place);
+  }
+  // After white space and at the end.
+  void finish() {
+    if (uncased_) remove_case();
+    PlacedWord part;
     const auto end_part = [&] {
-      if (!part.empty()) words.push_back(std::move(part));
-      part.clear();
+      if (!part.text.empty()) words_.push_back(std::move(part));
+      part = {};
     };
-    for (const char32_t c : word) {
-      if (splits_off(c)) end_part();
-      append_character(part, c);
-      if (splits_off(c)) end_part();
+    for (std::size_t i = 0; i < word_.size(); ++i) {
+      const bool alone = splits_off(word_[i]);
+      if (alone) end_part();
+      append_character(part.text, word_[i]);
+      if (with_places_) part.places.push_back(places_[i]);
+      if (alone) end_part();
     }
     end_part();
-    word.clear();
-  };
-  while (!text.empty()) {
-    const Character next = first_character(text);
-    text.remove_prefix(next.bytes);
+    word_.clear();
+    places_.clear();
+  }
+  std::vector<PlacedWord> take() { return std::move(words_); }
+
+ private:
+  // Lower case without accents.
+  void remove_case() {
+    std::ranges::transform(word_, word_.begin(), [](char32_t c) { return lower_case(c); });
+    if (with_places_) place_decomposed();
+    word_ = decomposed(word_);
+    std::erase_if(word_, is_nonspacing_mark);
+  }
+  // A removed mark belongs to the character before it. The decomposition of a word is that of its characters
+  // with marks sorted.
+  void place_decomposed() {
+    std::vector<Range> kept;
+    for (std::size_t i = 0; i < word_.size(); ++i) {
+      for (const char32_t c : decomposed(std::u32string_view(word_).substr(i, 1))) {
+        if (!is_nonspacing_mark(c)) {
+          kept.push_back(places_[i]);
+        } else if (!kept.empty()) {
+          kept.back().last = places_[i].last;
+        }
+      }
+    }
+    places_ = std::move(kept);
+  }
+
+  bool uncased_, with_places_;
+  std::u32string word_;
+  std::vector<Range> places_;
+  std::vector<PlacedWord> words_;
+};
+
+std::vector<PlacedWord> cut_words(std::string_view text, bool uncased, bool with_places) {
+  WordCutter cutter(uncased, with_places);
+  for (std::size_t at = 0; at < text.size();) {
+    const Character next = first_character(text.substr(at));
+    const Range place{at, at + next.bytes};
+    at = place.last;
     const char32_t c = next.value;
     const bool separates = c == '\t' || c == '\n' || c == '\r';
     if (c == 0xFFFD || (is_control(c) && !separates)) continue;
     if (separates || is_space(c)) {
-      finish();
+      cutter.finish();
     } else if (is_chinese(c)) {
-      finish();
-      word = c;
-      finish();
+      cutter.finish();
+      cutter.add(c, place);
+      cutter.finish();
     } else {
-      word += c;
+      cutter.add(c, place);
     }
   }
-  finish();
+  cutter.finish();
+  return cutter.take();
+}
+
+}  // namespace
+
+std::vector<std::string> bert_words(std::string_view text, bool uncased) {
+  std::vector<std::string> words;
+  for (PlacedWord& word : cut_words(text, uncased, false)) words.push_back(std::move(word.text));
   return words;
+}
+
+std::vector<PlacedWord> placed_bert_words(std::string_view text, bool uncased) {
+  return cut_words(text, uncased, true);
 }
 
 }  // namespace tandem::datasets

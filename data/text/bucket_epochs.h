@@ -1,4 +1,4 @@
-// Orders of batches of a source of length buckets, made per epoch on demand.
+// Sources of length buckets: the order of their batches, made per epoch on demand, and their base class.
 #pragma once
 
 #include <memory>
@@ -39,6 +39,37 @@ class BucketEpochs {
   BucketOptions options_;
   mutable std::mutex mutex_;
   mutable std::shared_ptr<const Numbered> last_;
+};
+
+// Base of sources that batch samples of similar length.
+class BucketSource : public Source {
+ public:
+  const BatchLayout& layout() const final { return layout_; }
+  Index batches(std::uint32_t epoch) const final { return epochs_.batches(epoch) * division().count; }
+  Index samples_before(const BatchKey& key) const final { return epochs_.samples_before(undivided(key)); }
+  Device device() const final { return device_; }
+  // Undivided.
+  BucketEpochs::Order order(std::uint32_t epoch) const { return epochs_.order(epoch); }
+
+ protected:
+  // `lengths` by sample; the layout has no fields yet. Throws UserError as order_buckets does, and for an
+  // invalid division.
+  BucketSource(std::vector<Index> lengths, BucketOptions options, Device device, const ShardSpec& division);
+
+  // The samples of a part of a batch.
+  struct Part {
+    BucketEpochs::Order order;               // owns the numbers
+    std::span<const std::uint32_t> whole;    // of the undivided batch
+    std::span<const std::uint32_t> samples;  // of the part
+    Index count = 0;                         // of them; with 0 nothing is to be filled
+    Index steps = 0;                         // padded length of the undivided batch
+  };
+  // Begins the batch in `buffer`.
+  Part begin(const BatchKey& key, BatchBuffer& buffer) const;
+
+  BucketEpochs epochs_;
+  Device device_;
+  BatchLayout layout_;
 };
 
 }  // namespace tandem::datasets

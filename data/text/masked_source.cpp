@@ -32,13 +32,10 @@ Index masked_count(Index tokens, const MaskingOptions& options) {
 
 MaskedSource::MaskedSource(PassagesPtr passages, MaskedMarks marks, const MaskingOptions& masking,
                            BucketOptions options, Device device, const ShardSpec& division)
-    : Source(division),
+    : BucketSource(lengths_with_marks(*passages, masking.pairs), options, device, division),
       passages_(std::move(passages)),
       marks_(std::move(marks)),
-      masking_(masking),
-      epochs_(lengths_with_marks(*passages_, masking.pairs), options),
-      device_(device),
-      layout_(division.most(most_in_a_batch(epochs_.lengths(), options))) {
+      masking_(masking) {
   require(marks_.words > static_cast<Index>(marks_.special.size()), "masked texts",
           "a vocabulary of {} has no words besides its {} marks", marks_.words, marks_.special.size());
   require(masking.share > 0.0 && masking.share <= 1.0 && masking.most >= 1, "masked texts",
@@ -146,14 +143,7 @@ void MaskedSource::mask(MaskedText& text, RandomStream& random) const {
 }
 
 void MaskedSource::fill(const BatchKey& key, bool, BatchBuffer& buffer) const {
-  const BucketEpochs::Order order = this->order(key.epoch);
-  const Index batch = undivided(key).number;
-  const std::span<const std::uint32_t> whole = order->samples(batch);
-  const Range part = division().samples(key.number, static_cast<Index>(whole.size()));
-  const std::span<const std::uint32_t> samples = whole.subspan(part.first, part.count());
-  const auto count = static_cast<Index>(samples.size());
-  const Index steps = order->batches[static_cast<std::size_t>(batch)].length;
-  buffer.begin(count, epochs_.samples_before(undivided(key)) + static_cast<Index>(part.first));
+  const auto [order, whole, samples, count, steps] = begin(key, buffer);
   if (count == 0) return;
   const auto numbers = [](const Tensor& field) { return field.data<std::int64_t>(); };
   std::int64_t* const tokens = numbers(buffer.field("tokens", {count, steps}));

@@ -48,7 +48,7 @@ struct MaskedText {
 // Number of chosen positions of a text of `tokens`, marks included.
 Index masked_count(Index tokens, const MaskingOptions& options);
 
-class MaskedSource final : public Source {
+class MaskedSource final : public BucketSource {
  public:
   using PassagesPtr = std::shared_ptr<const Passages>;
 
@@ -59,15 +59,8 @@ class MaskedSource final : public Source {
 
   SourcePtr divided(const ShardSpec& division) const override;
 
-  const BatchLayout& layout() const override { return layout_; }
-  Index batches(std::uint32_t epoch) const override { return epochs_.batches(epoch) * division().count; }
-  Index samples_before(const BatchKey& key) const override { return epochs_.samples_before(undivided(key)); }
   void fill(const BatchKey& key, bool parallel, BatchBuffer& buffer) const override;
-  Device device() const override { return device_; }
-
   MaskedText text(Index sample, std::uint32_t epoch) const;
-  // Undivided.
-  BucketEpochs::Order order(std::uint32_t epoch) const { return epochs_.order(epoch); }
 
  private:
   RandomKey key_of(Index sample, std::uint32_t epoch) const;
@@ -76,9 +69,6 @@ class MaskedSource final : public Source {
   PassagesPtr passages_;
   MaskedMarks marks_;
   MaskingOptions masking_;
-  BucketEpochs epochs_;
-  Device device_;
-  BatchLayout layout_;
 };
 
 }  // namespace tandem::datasets

@@ -27,13 +27,10 @@ void put(std::span<const std::int32_t> ids, std::int64_t* field, Index columns, 
 
 PairSource::PairSource(Pairs pairs, Marks marks, BucketOptions options, Device device, Index first_pair,
                        const ShardSpec& division)
-    : Source(division),
+    : BucketSource(lengths_of(*pairs), options, device, division),
       pairs_(std::move(pairs)),
       marks_(marks),
-      epochs_(lengths_of(*pairs_), options),
-      device_(device),
-      first_pair_(first_pair),
-      layout_(division.most(most_in_a_batch(epochs_.lengths(), options))) {
+      first_pair_(first_pair) {
   const auto full = [&](Index longest) {
     return options.sentences > 0 ? Shape{padded_length(longest, options.grid), layout_.samples()}
                                  : Shape{most_padded(epochs_.lengths(), options, division.parts)};
@@ -75,12 +72,7 @@ double PairSource::real_share(std::uint32_t epoch) const {
 }
 
 void PairSource::fill(const BatchKey& key, bool, BatchBuffer& buffer) const {
-  const BucketEpochs::Order order = this->order(key.epoch);
-  const std::span<const std::uint32_t> whole = order->samples(undivided(key).number);
-  const Range part = division().samples(key.number, static_cast<Index>(whole.size()));
-  const std::span<const std::uint32_t> samples = whole.subspan(part.first, part.count());
-  const auto count = static_cast<Index>(samples.size());
-  buffer.begin(count, epochs_.samples_before(undivided(key)) + static_cast<Index>(part.first));
+  const auto [order, whole, samples, count, steps] = begin(key, buffer);
   if (count == 0) return;
   const auto [source_steps, target_steps] = steps_of(whole);
   const auto numbers = [&](const Tensor& field) { return field.data<std::int64_t>(); };

@@ -18,7 +18,7 @@
 
 namespace tandem::datasets {
 
-class PairSource final : public Source {
+class PairSource final : public BucketSource {
  public:
   using Pairs = std::shared_ptr<const EncodedPairs>;
 
@@ -34,14 +34,7 @@ class PairSource final : public Source {
 
   SourcePtr divided(const ShardSpec& division) const override;
 
-  const BatchLayout& layout() const override { return layout_; }
-  Index batches(std::uint32_t epoch) const override { return epochs_.batches(epoch) * division().count; }
-  Index samples_before(const BatchKey& key) const override { return epochs_.samples_before(undivided(key)); }
   void fill(const BatchKey& key, bool parallel, BatchBuffer& buffer) const override;
-  Device device() const override { return device_; }
-
-  // Undivided.
-  BucketEpochs::Order order(std::uint32_t epoch) const { return epochs_.order(epoch); }
   // Share of an epoch's undivided source and target fields that is no padding.
   double real_share(std::uint32_t epoch) const;
 
@@ -51,10 +44,7 @@ class PairSource final : public Source {
 
   Pairs pairs_;
   Marks marks_;
-  BucketEpochs epochs_;
-  Device device_;
   Index first_pair_;
-  BatchLayout layout_;
 };
 
 }  // namespace tandem::datasets

@@ -20,11 +20,7 @@ std::vector<Index> LabelledSequences::lengths() const {
 
 SequenceSource::SequenceSource(Sequences sequences, BucketOptions options, Device device,
                                const ShardSpec& division)
-    : Source(division),
-      sequences_(std::move(sequences)),
-      epochs_(sequences_->lengths(), options),
-      device_(device),
-      layout_(division.most(most_in_a_batch(epochs_.lengths(), options))) {
+    : BucketSource(sequences->lengths(), options, device, division), sequences_(std::move(sequences)) {
   if (options.sentences > 0) {
     const Index longest = padded_length(std::ranges::max(epochs_.lengths()), options.grid);
     layout_.add_whole("token", {longest, layout_.samples()}, DType::i64);
@@ -42,14 +38,7 @@ SourcePtr SequenceSource::divided(const ShardSpec& division) const {
 }
 
 void SequenceSource::fill(const BatchKey& key, bool, BatchBuffer& buffer) const {
-  const BucketEpochs::Order order = this->order(key.epoch);
-  const Index batch = undivided(key).number;
-  const std::span<const std::uint32_t> whole = order->samples(batch);
-  const Range part = division().samples(key.number, static_cast<Index>(whole.size()));
-  const std::span<const std::uint32_t> samples = whole.subspan(part.first, part.count());
-  const auto count = static_cast<Index>(samples.size());
-  const Index steps = order->batches[static_cast<std::size_t>(batch)].length;
-  buffer.begin(count, epochs_.samples_before(undivided(key)) + static_cast<Index>(part.first));
+  const auto [order, whole, samples, count, steps] = begin(key, buffer);
   if (count == 0) return;
   std::int64_t* token = buffer.field("token", {steps, count}).data<std::int64_t>();
   std::int64_t* length = buffer.field("length").data<std::int64_t>();

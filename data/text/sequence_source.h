@@ -21,7 +21,7 @@ struct LabelledSequences {
   std::vector<Index> lengths() const;
 };
 
-class SequenceSource final : public Source {
+class SequenceSource final : public BucketSource {
  public:
   using Sequences = std::shared_ptr<const LabelledSequences>;
 
@@ -31,20 +31,10 @@ class SequenceSource final : public Source {
 
   SourcePtr divided(const ShardSpec& division) const override;
 
-  const BatchLayout& layout() const override { return layout_; }
-  Index batches(std::uint32_t epoch) const override { return epochs_.batches(epoch) * division().count; }
-  Index samples_before(const BatchKey& key) const override { return epochs_.samples_before(undivided(key)); }
   void fill(const BatchKey& key, bool parallel, BatchBuffer& buffer) const override;
-  Device device() const override { return device_; }
-
-  // Undivided.
-  BucketEpochs::Order order(std::uint32_t epoch) const { return epochs_.order(epoch); }
 
  private:
   Sequences sequences_;
-  BucketEpochs epochs_;
-  Device device_;
-  BatchLayout layout_;
 };
 
 }  // namespace tandem::datasets

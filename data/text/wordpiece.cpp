@@ -63,6 +63,22 @@ class WordPieceCodec final : public TextCodec {
     return encoded;
   }
 
+  PlacedText encode_with_places(std::string_view text) const {
+    PlacedText encoded;
+    for (const PlacedWord& word : placed_bert_words(text, uncased_)) {
+      std::vector<std::size_t> ends;
+      append(word.text, encoded, &ends);
+      std::size_t byte = 0, first = 0;  // of the piece, and its first character
+      for (const std::size_t end : ends) {
+        const std::size_t last = first + characters_in(std::string_view(word.text).substr(byte, end - byte));
+        encoded.places.push_back({word.places[first].first, word.places[last - 1].last});
+        byte = end;
+        first = last;
+      }
+    }
+    return encoded;
+  }
+
   // A space before each piece, except those within words.
   std::string decode(std::span<const std::int32_t> ids) const override {
     std::string text;
@@ -89,12 +105,14 @@ class WordPieceCodec final : public TextCodec {
     return pieces_[static_cast<std::size_t>(id)];
   }
 
-  void append(std::string_view word, EncodedText& to) const {
+  // `ends`: receives the end of each piece, in bytes of the word.
+  void append(std::string_view word, EncodedText& to, std::vector<std::size_t>* ends = nullptr) const {
     const std::size_t before = to.ids.size();
     const auto give_up = [&] {
       to.ids.resize(before);
       to.ids.push_back(unknown());
       ++to.unknown;
+      if (ends) *ends = {word.size()};
     };
     if (characters_in(word) > kLongestWord) return give_up();
     std::string candidate;
@@ -110,6 +128,7 @@ class WordPieceCodec final : public TextCodec {
       if (found == ids_.end()) return give_up();
       to.ids.push_back(found->second);
       at += candidate.size() - prefix;
+      if (ends) ends->push_back(at);
     }
   }
 
@@ -220,6 +239,12 @@ WordPieceMarks wordpiece_marks(const TextCodec& codec) {
   const auto* const own = dynamic_cast<const WordPieceCodec*>(&codec);
   ensure(own != nullptr, "codec", "{} has no mask", codec.name());
   return own->marks();
+}
+
+PlacedText encode_with_places(const TextCodec& codec, std::string_view text) {
+  const auto* const own = dynamic_cast<const WordPieceCodec*>(&codec);
+  ensure(own != nullptr, "codec", "{} knows no places of its pieces", codec.name());
+  return own->encode_with_places(text);
 }
 
 }  // namespace tandem::datasets

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/partition.h"
 #include "data/text/codec.h"
 
 namespace tandem::datasets {
@@ -38,8 +39,21 @@ struct WordPieceMarks {
 // Throws InternalError for another codec.
 WordPieceMarks wordpiece_marks(const TextCodec& codec);
 
+// Ids as of encode(), and for each the bytes of the text that it stands for, dropped accents included.
+struct PlacedText : EncodedText {
+  std::vector<Range> places{};
+};
+// Throws InternalError for another codec.
+PlacedText encode_with_places(const TextCodec& codec, std::string_view text);
+
 // Basic tokenization: words as UTF-8. `uncased`: in lower case, character by character, and without
 // accents.
 std::vector<std::string> bert_words(std::string_view text, bool uncased);
+// The same with the bytes of the text that each character of a word comes from.
+struct PlacedWord {
+  std::string text;
+  std::vector<Range> places{};
+};
+std::vector<PlacedWord> placed_bert_words(std::string_view text, bool uncased);
 
 }  // namespace tandem::datasets
