@@ -182,6 +182,9 @@ class Program {
         ->check(CLI::Range(1, 1 << 20));
     sub->add_option("--seed", request.seed, "seed of generation (0)")->check(CLI::NonNegativeNumber);
     sub->add_option("--prompt", request.prompt, "text to continue; - for standard input");
+    sub->add_option("--question", request.questions,
+                    "question about the inputs, which are contexts: texts, text files, or -; may be repeated")
+        ->allow_extra_args(false);
     sub->add_option("--stop", request.stop,
                     R"(text that ends the generation, such as "." or "\n", the end of a line)");
     sub->add_option("--temperature", request.temperature,
@@ -194,9 +197,10 @@ class Program {
     sub->add_option("--repetition-penalty", request.repetition_penalty,
                     "divisor of the logits of words that the text already has (1); above 1 avoids repetition")
         ->check(CLI::PositiveNumber);
-    sub->add_option("--threshold", request.threshold,
-                    "minimum score of boxes to show (eval.shown of the run)")
-        ->check(CLI::Range(0.0, 1.0));
+    sub->add_option(
+        "--threshold", request.threshold,
+        "minimum score of boxes to show, 0 to 1 (eval.shown of the run); or how much the score of "
+        "no answer must exceed that of the best one (eval.null_threshold)");
   }
 
   void add_export() {

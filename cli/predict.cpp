@@ -27,6 +27,7 @@ void require_understood(const tasks::PredictRequest& request, const tasks::Task&
       {"--count", request.count.has_value()},
       {"--seed", request.seed.has_value()},
       {"--prompt", request.prompt.has_value()},
+      {"--question", !request.questions.empty()},
       {"--stop", request.stop.has_value()},
       {"--temperature", request.temperature.has_value()},
       {"--top-p", request.top_p.has_value()},

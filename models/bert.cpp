@@ -44,8 +44,8 @@ Bert::Bert(const BertOptions& options) : options_(options) {
               options.segments > 0,
           kBert, "needs words, a width, layers, positions and segments, got {}, {}, {}, {} and {}",
           options.vocabulary, options.width, options.layers, options.context, options.segments);
-  require(options.masked_words || options.next_sentence || options.classes > 0, kBert,
-          "needs a head: for masked words, pairs of texts or classes");
+  require(options.masked_words || options.next_sentence || options.classes > 0 || options.spans, kBert,
+          "needs a head: for masked words, pairs of texts, classes or answers");
   const Index width = options.width;
   const nn::NormOptions norm{.eps = options.eps};
   const auto embedding = [&](const char* name, Index count) {
@@ -84,6 +84,7 @@ Bert::Bert(const BertOptions& options) : options_(options) {
     next_ = add_child_at("cls.seq_relationship", std::make_shared<nn::Linear>(width, 2));
   if (options.classes > 0)
     classifier_ = add_child("classifier", std::make_shared<nn::Linear>(width, options.classes));
+  if (options.spans) spans_ = add_child("qa_outputs", std::make_shared<nn::Linear>(width, 2));
   for (const Parameter& parameter : parameters()) {
     const Tensor value = parameter.value();
     if (value.rank() == 2) nn::initialise(value, nn::WeightInit::truncated_normal);
@@ -127,6 +128,11 @@ Tensor Bert::next_scores(const Tensor& hidden) {
   return (*next_)(pooled(hidden));
 }
 
+Tensor Bert::span_scores(const Tensor& hidden) {
+  require(spans_ != nullptr, kBert, "has no head for answers");
+  return (*spans_)(hidden);
+}
+
 Tensor Bert::encode(const Tensor& words, const Tensor& lengths) {
   return pooled(hidden({.tokens = transpose(words, 0, 1), .lengths = lengths}));
 }
@@ -137,16 +143,31 @@ Tensor Bert::scores(const Tensor& encoded) {
 }
 
 TensorList Bert::forward_outputs(const TensorList& inputs) {
-  require(inputs.size() == 2, kBert, "takes words and lengths, got {} tensors", inputs.size());
+  require(inputs.size() == this->inputs().size(), kBert, "takes {} tensors, got {}", this->inputs().size(),
+          inputs.size());
   if (classifier_) return {scores(encode(inputs[0], inputs[1]))};
-  const Tensor x = hidden({.tokens = transpose(inputs[0], 0, 1), .lengths = inputs[1]});
+  const Tensor segments = spans_ && inputs[2].defined() ? transpose(inputs[2], 0, 1) : Tensor();
+  const Tensor x = hidden({.tokens = transpose(inputs[0], 0, 1), .segments = segments, .lengths = inputs[1]});
+  if (spans_) {
+    TensorList ends = split(span_scores(x), {1, 1}, 2);
+    for (Tensor& scores : ends) scores = reshape(scores, {x.size(0), x.size(1)});
+    return ends;
+  }
   const Shape of_rows{x.size(0) * x.size(1), x.size(2)};
   return {reshape(word_scores(reshape(x, of_rows)), {x.size(0), x.size(1), options_.vocabulary})};
 }
 
 std::vector<nn::Port> Bert::inputs() const {
   using nn::Port;
-  return {{"words", {Port::kSteps, Port::kRows}, DType::i64}, {"lengths", {Port::kRows}, DType::i64}};
+  std::vector<Port> ports{{"words", {Port::kSteps, Port::kRows}, DType::i64},
+                          {"lengths", {Port::kRows}, DType::i64}};
+  if (spans_) ports.push_back({"segments", {Port::kSteps, Port::kRows}, DType::i64});
+  return ports;
+}
+
+std::vector<std::string> Bert::outputs() const {
+  if (spans_) return {"start_logits", "end_logits"};
+  return {"logits"};
 }
 
 std::string Bert::describe() const {

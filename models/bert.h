@@ -1,11 +1,12 @@
-// BERT (Devlin et al. 2018): a Transformer encoder with heads for masked words, next sentences and classes.
+// BERT (Devlin et al. 2018): a Transformer encoder with heads for masked words, next sentences, classes and
+// answers.
 #pragma once
 
 #include <memory>
 #include <vector>
 
 #include "models/foreign_names.h"
-#include "models/masked_model.h"
+#include "models/span_model.h"
 #include "models/word_tables.h"
 #include "nn/layers/embedding.h"
 #include "nn/layers/linear.h"
@@ -31,15 +32,16 @@ struct BertOptions {
   bool masked_words = true;        // the head for masked words, tied to the word embeddings
   bool next_sentence = false;      // the head for pairs of texts
   Index classes = 0;               // of the classifier's head; 0: none
+  bool spans = false;              // the head for answers
   nn::Recompute recompute = nn::Recompute::none;
 };
 
-// Parameters have the names of Hugging Face's BertForPreTraining and BertForSequenceClassification, except
-// that the projections of queries, keys and values are one parameter:
+// Parameters have the names of Hugging Face's BertForPreTraining, BertForSequenceClassification and
+// BertForQuestionAnswering, except that the projections of queries, keys and values are one parameter:
 // "bert.encoder.layer.0.attention.self.query_key_value.weight" [3·C,C]. The pooler exists with the head for
 // pairs or the classifier. Weights start from a normal distribution with standard deviation 0.02, truncated
 // at two deviations; biases at 0.
-class Bert final : public MaskedModel, public nn::Ports, public HasWordTables, public ReadsForeignFiles {
+class Bert final : public SpanModel, public nn::Ports, public HasWordTables, public ReadsForeignFiles {
  public:
   // Throws UserError for sizes below 1, heads that do not divide the width, and without a head.
   explicit Bert(const BertOptions& options);
@@ -47,6 +49,7 @@ class Bert final : public MaskedModel, public nn::Ports, public HasWordTables, p
   Tensor word_scores(const Tensor& rows) override;
   Tensor next_scores(const Tensor& hidden) override;
   bool scores_next() const override { return options_.next_sentence; }
+  Tensor span_scores(const Tensor& hidden) override;
   Index context() const override { return options_.context; }
   // Of the first token after the last layer: tanh of a linear layer, [N,C].
   Tensor pooled(const Tensor& hidden);
@@ -56,12 +59,17 @@ class Bert final : public MaskedModel, public nn::Ports, public HasWordTables, p
   Index classes() const override { return options_.classes; }
 
   // The output below for words [T,N] of full length.
-  Tensor forward(const Tensor& words) override { return forward_outputs({words, {}})[0]; }
+  Tensor forward(const Tensor& words) override {
+    TensorList arguments(inputs().size());
+    arguments[0] = words;
+    return forward_outputs(arguments)[0];
+  }
   // Inputs "words" i64 [T,N], padded at the end, and "lengths" i64 [N]; output "logits": of the classes
-  // [N,classes] if there are any, else of the words [N,T,V].
+  // [N,classes] if there are any, else of the words [N,T,V]. For answers also the input "segments" i64 [T,N],
+  // and the outputs "start_logits" and "end_logits" [N,T] instead.
   TensorList forward_outputs(const TensorList& inputs) override;
   std::vector<nn::Port> inputs() const override;
-  std::vector<std::string> outputs() const override { return {"logits"}; }
+  std::vector<std::string> outputs() const override;
 
   std::string describe() const override;
   // Words are vocabulary 0, classes vocabulary 1.
@@ -78,7 +86,7 @@ class Bert final : public MaskedModel, public nn::Ports, public HasWordTables, p
   std::shared_ptr<nn::Embedding> words_, positions_, segments_;
   std::shared_ptr<nn::LayerNorm> norm_;
   std::vector<std::shared_ptr<nn::TransformerBlock>> layers_;
-  std::shared_ptr<nn::Linear> pooler_, transform_, decoder_, next_, classifier_;
+  std::shared_ptr<nn::Linear> pooler_, transform_, decoder_, next_, classifier_, spans_;
   std::shared_ptr<nn::LayerNorm> transform_norm_;
 };
 

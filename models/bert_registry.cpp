@@ -20,10 +20,10 @@ std::shared_ptr<Bert> make_bert(const BertKeys& keys, const DataInfo& data) {
   BertOptions options = keys;
   options.vocabulary =
       known_or("vocabulary", keys.given_vocabulary, data.words, options.vocabulary, "the text has");
-  if (data.kind == ModelKind::text_encoder) {
+  if (data.kind == ModelKind::text_encoder || data.kind == ModelKind::span)
     options.masked_words = options.next_sentence = false;
-    options.classes = classes_of(keys.given_classes, data, 2);
-  }
+  if (data.kind == ModelKind::text_encoder) options.classes = classes_of(keys.given_classes, data, 2);
+  options.spans = data.kind == ModelKind::span;
   if (options.width % options.heads != 0)
     throw OptionError("heads",
                       fmt::format("{} heads do not divide the width of {}", options.heads, options.width));
@@ -55,7 +55,9 @@ ModelInfo bert_info() {
           "next_sentence", of<BertKeys>(&BertKeys::next_sentence),
           "head that predicts whether the second part of a text follows the first one; task masked_language");
   add_recompute(keys);
-  return model("bert", "BERT: Transformer encoder, for the tasks masked_language and text_classification",
+  return model("bert",
+               "BERT: Transformer encoder, for the tasks masked_language, text_classification and "
+               "question_answering",
                keys, make_bert);
 }
 

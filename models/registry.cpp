@@ -211,10 +211,15 @@ options::Entries<ModelInfo>& registry() {
 }
 
 std::string_view name_of(ModelKind kind) {
-  static constexpr std::array names{"classifier",      "segmenter",
-                                    "detector",        "language model",
-                                    "text classifier", "masked language model",
-                                    "encoder–decoder", "GAN"};
+  static constexpr std::array names{"classifier",
+                                    "segmenter",
+                                    "detector",
+                                    "language model",
+                                    "text classifier",
+                                    "masked language model",
+                                    "question-answering model",
+                                    "encoder–decoder",
+                                    "GAN"};
   return names.at(static_cast<std::size_t>(kind));
 }
 

@@ -24,6 +24,10 @@ TaskRegistry::Entry language_family();
 // Metrics: loss, perplexity and accuracy of the masked words; next_accuracy.
 TaskRegistry::Entry masked_language_family();
 
+// Question answering: the part of a text that answers a question, if there is one. Metrics: f1, exact_match,
+// loss.
+TaskRegistry::Entry question_answering_family();
+
 // Segmentation: one class for each pixel of an image. Metrics over all pixels of the set: miou (mean
 // intersection over union of the classes), dice (mean Dice coefficient), pixel_accuracy, loss.
 TaskRegistry::Entry segmentation_family();

@@ -57,16 +57,22 @@ bool looks_like_path(const std::string& input) {
          input.starts_with("~/") || fs::is_directory(path.parent_path(), none);
 }
 
-std::vector<std::string> texts_of(const std::vector<std::string>& inputs) {
+std::vector<std::string> texts_of(const std::vector<std::string>& inputs, bool whole) {
   std::vector<std::string> texts;
+  const auto add = [&](const std::string& contents, const std::string& where) {
+    if (!whole) return add_lines(contents, where, texts);
+    datasets::require_utf8(contents, where);
+    require(!blank(contents), where, "has no text");
+    texts.push_back(contents);
+  };
   for (const std::string& input : inputs) {
     if (input == "-") {
-      add_lines(standard_input(), "standard input", texts);
+      add(standard_input(), "standard input");
     } else if (names_file(input)) {
-      add_lines(files::read_text(input, datasets::kMaxCorpusBytes), input, texts);
+      add(files::read_text(input, datasets::kMaxCorpusBytes), input);
     } else {
-      require(!blank(input), "",
-              "predict: an input is empty; pass a text, a file with a text in each line, or -");
+      require(!blank(input), "", "predict: an input is empty; pass a text, a file {}, or -",
+              whole ? "with a text" : "with a text in each line");
       require(!looks_like_path(input), "",
               "predict: {}: there is no such file; pass a text that looks like a path in a file, or by "
               "standard input: echo TEXT | tandem predict RUN -",

@@ -6,10 +6,10 @@
 
 namespace tandem::tasks {
 
-// Replaces an input that names a file by its lines, and "-" by the lines of standard input; other inputs are
-// texts. Empty lines keep their place. Throws UserError for unreadable files, invalid UTF-8, an empty input,
-// and for an input that looks like a missing path.
-std::vector<std::string> texts_of(const std::vector<std::string>& inputs);
+// Replaces an input that names a file by its lines, and "-" by the lines of standard input, or by all of the
+// text if `whole`; other inputs are texts. Empty lines keep their place. Throws UserError for unreadable
+// files, invalid UTF-8, an empty input, and for an input that looks like a missing path.
+std::vector<std::string> texts_of(const std::vector<std::string>& inputs, bool whole = false);
 
 // Reads all of it. Throws UserError beyond the maximum size of a corpus.
 std::string standard_input();

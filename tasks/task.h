@@ -164,14 +164,15 @@ struct PredictRequest {
   std::optional<std::int64_t> top;  // results per input, or tokens to sample from
   bool logits = false;
   bool json = false;
-  std::string out;                    // the file or folder to write
-  std::optional<std::int64_t> count;  // number of samples or tokens to generate
-  std::optional<std::int64_t> seed;   // of generation
-  std::optional<std::string> prompt;  // beginning of a generated text
-  std::optional<double> temperature;  // of sampling; 0: always the most likely
-  std::optional<double> top_p;        // share of probability to sample from
+  std::string out;                       // the file or folder to write
+  std::optional<std::int64_t> count;     // number of samples or tokens to generate
+  std::optional<std::int64_t> seed;      // of generation
+  std::optional<std::string> prompt;     // beginning of a generated text
+  std::vector<std::string> questions{};  // about the inputs
+  std::optional<double> temperature;     // of sampling; 0: always the most likely
+  std::optional<double> top_p;           // share of probability to sample from
   std::optional<double> repetition_penalty;
-  std::optional<double> threshold;  // minimum score of shown results
+  std::optional<double> threshold;  // minimum score of shown results, or of no result over the best one
   std::optional<std::string> stop;  // text that ends generation
 };
 
