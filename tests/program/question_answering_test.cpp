@@ -1,0 +1,154 @@
+// Question answering from the user's view: training in every precision, a resumed and a killed run, answers
+// with their places, questions without answer, a start from a masked language model.
+#include <fmt/core.h>
+
+#include "core/random.h"
+#include "tests/program/project.h"
+
+using namespace tandem::testing;
+using Catch::Contains;
+using Json = nlohmann::json;
+
+namespace {
+
+// "anna likes tea. boris likes jam. …": who likes what is asked. Every fourth question is about nobody.
+Json questions_file(int contexts, std::uint32_t seed, bool impossible) {
+  static constexpr const char* kPeople[] = {"anna", "boris", "clara", "dieter"};
+  static constexpr const char* kThings[] = {"tea", "jam", "rye", "figs", "nuts", "ham"};
+  tandem::RandomStream random({.seed = seed, .purpose = tandem::RandomPurpose::synthetic_data});
+  Json paragraphs = Json::array();
+  for (int c = 0; c < contexts; ++c) {
+    std::string context = "Ä. ";
+    Json qas = Json::array();
+    const std::uint32_t first = random.below(4);
+    for (std::uint32_t p = 0; p < 3; ++p) {
+      const std::string person = kPeople[(first + p) % 4], thing = kThings[random.below(6)];
+      context += person + " likes ";
+      qas.push_back(
+          {{"id", fmt::format("{}-{}-{}", seed, c, p)},
+           {"question", "What likes " + person + "?"},
+           {"answers", {{{"text", thing}, {"answer_start", static_cast<int>(context.size()) - 1}}}}});
+      context += thing + ". ";
+    }
+    if (impossible)
+      qas.push_back({{"id", fmt::format("{}-{}-none", seed, c)},
+                     {"question", fmt::format("What likes {}?", kPeople[(first + 3) % 4])},
+                     {"answers", Json::array()},
+                     {"is_impossible", true}});
+    paragraphs.push_back({{"context", context}, {"qas", qas}});
+  }
+  return {{"version", "v2.0"}, {"data", {{{"title", "likes"}, {"paragraphs", paragraphs}}}}};
+}
+
+Json answers_config() {
+  return {
+      {"task", "question_answering"},
+      {"model",
+       {{"name", "bert"}, {"num_layers", 2}, {"width", 32}, {"heads", 2}, {"context", 32}, {"dropout", 0.1}}},
+      {"data",
+       {{"name", "squad"},
+        {"train", "train.json"},
+        {"test", "test.json"},
+        {"codec", {{"name", "wordpiece"}, {"size", 100}, {"min_count", 1}}},
+        {"max_question", 8},
+        {"batch_size", 32}}},
+      {"optimizer", {{"name", "adamw"}, {"lr", 0.003}}},
+      {"epochs", 2},
+      {"threads", 1},
+      {"tensorboard", false}};
+}
+
+class Answers : public Project {
+ public:
+  explicit Answers(const Json& patch = Json::object(), bool impossible = true, int contexts = 80)
+      : Project(answers_config(), patch) {
+    write("train.json", questions_file(contexts, 1, impossible).dump());
+    write("test.json", questions_file(20, 2, impossible).dump());
+  }
+  void write(const std::string& name, const std::string& contents) const {
+    std::ofstream(*this / name, std::ios::binary) << contents;
+  }
+};
+
+const Json kWithoutDropout{{"model", {{"dropout", 0.0}, {"attention_dropout", 0.0}}}};
+
+}  // namespace
+
+TEST_CASE("a model learns to answer questions, and where there is no answer", "[program][answers]") {
+  Json patch = kWithoutDropout;
+  patch.merge_patch({{"epochs", 30}, {"eval", {{"predictions", true}, {"every_epochs", 30}}}});
+  const Answers answers(patch, true, 160);
+  answers.must_train("run", {"precision=amp_bf16"});
+  const Json last = answers.events("run", "eval").back()["metrics"];
+  CHECK(last["f1"].get<double>() > 0.9);
+  CHECK(last["exact_match"].get<double>() > 0.9);
+  const Json predictions = Json::parse(read_text(answers / "run/predictions.json"));
+  CHECK(predictions.size() == 80);
+  CHECK(predictions.at("2-3-none") == "");
+
+  answers.write("context.txt", "Ä. Anna likes JAM. boris likes tea. clara likes nuts.\n");
+  const auto asked = [&](const std::string& question, const std::vector<std::string>& more) {
+    return answers.must(joined({"predict", "run", "context.txt", "--question", question}, more)).out;
+  };
+  CHECK_THAT(asked("What likes anna?", {}), Catch::StartsWith("What likes anna?  JAM "));
+  const Json one = Json::parse(asked("What likes boris?", {"--json", "--top", "3"}));
+  CHECK(one["answer"] == "tea");
+  CHECK(one["predictions"].size() == 3);
+  CHECK(one["predictions"][0]["start"] == 32);
+  CHECK(one["predictions"][0]["probability"].get<double>() > 0.5);
+  CHECK_THAT(asked("What likes dieter?", {}), Contains("(no answer)"));
+  CHECK(Json::parse(asked("What likes dieter?", {"--json"}))["answer"].is_null());
+  CHECK_THAT(asked("What likes dieter?", {"--threshold", "1000"}), !Contains("(no answer)"));
+  answers.must({"predict", "run", "test.json", "--out", "again.json"});
+  CHECK(Json::parse(read_text(answers / "again.json")) == predictions);
+  CHECK_THAT(answers.refused({"predict", "run", "--question", "Who?"}), Contains("inputs are missing"));
+  CHECK_THAT(answers.refused({"predict", "run", "context.txt"}), Contains("context.txt") && Contains("JSON"));
+}
+
+TEST_CASE("question answering goes on to the bit in the middle of an epoch", "[program][answers]") {
+  const Answers answers;
+  for (const std::string precision : {"fp32", "amp_fp16", "amp_bf16"}) {
+    INFO(precision);
+    answers.check_goes_on("-" + precision, {"precision=" + precision, "checkpoint.every_steps=1"}, 13);
+  }
+}
+
+TEST_CASE("question answering that is killed again and again ends as if it had not been",
+          "[program][answers]") {
+  const Answers answers(Json{{"checkpoint", {{"every_steps", 1}}}});
+  answers.must_train("whole", {"precision=amp_bf16"});
+  CHECK(answers.train_killed("killed", {"precision=amp_bf16"}, 1500, 3000) > 1);
+  CHECK(answers.same_end("whole", "killed"));
+}
+
+TEST_CASE("every command takes question answering", "[program][answers]") {
+  const Answers answers({}, false);
+  answers.must_train("run");
+  answers.check_commands({{"predict", "run", "anna likes tea.", "--question", "What likes anna?"}});
+  CHECK_THAT(answers.must({"train", "config.json", "--dry-run"}).out,
+             Contains("240 questions to train on") && Contains("32 windows of up to"));
+  CHECK_THAT(answers.refused_to_train({"data.codec=words"}), Contains("use wordpiece"));
+  CHECK_THAT(answers.refused_to_train({"data.train=none.json"}), Contains("none.json"));
+  CHECK_THAT(answers.refused({"predict", "run", "x", "--prompt", "y"}), Contains("takes no --prompt"));
+}
+
+TEST_CASE("question answering starts from a masked language model", "[program][answers]") {
+  const Answers answers;
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += "what likes anna? boris likes tea.\n";
+  answers.write("text.txt", text);
+  Json masked = answers_config();
+  masked["task"] = "masked_language";
+  masked["data"] = {{"name", "text"},
+                    {"train", "text.txt"},
+                    {"test", "text.txt"},
+                    {"batch_size", 8},
+                    {"codec", {{"name", "wordpiece"}, {"size", 60}}},
+                    {"validation_fraction", 0.0}};
+  answers.write("masked.json", masked.dump());
+  answers.must({"train", "masked.json", "run_dir=masked", "epochs=1"});
+  const Outcome tuned =
+      answers.must({"train", "config.json", "run_dir=tuned", "epochs=1",
+                    R"(init_from={"path": "masked", "strict": false, "vocabulary": "from run"})"});
+  CHECK_THAT(tuned.out + tuned.err, Contains("tensors loaded") && Contains("missing: qa_outputs.weight"));
+}
