@@ -19,7 +19,7 @@ namespace tandem::datasets {
 
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 constexpr files::JsonLimits kLimits{.depth = 16, .keys = 1000, .items = std::size_t{1} << 24};
 

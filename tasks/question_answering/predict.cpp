@@ -24,7 +24,7 @@ namespace {
 
 constexpr Index kWindowsAtOnce = 32;
 
-struct Candidate {
+struct AnswerChoice {
   std::optional<std::string> text;  // absent: no answer
   Index start = 0;                  // in characters of the context
   double score = 0.0, probability = 0.0;
@@ -81,10 +81,10 @@ Index characters_before(std::string_view context, std::size_t byte) {
 
 // Distinct texts, best first; probabilities are a softmax of the scores. Having no answer is one of them if
 // it is possible, and the first one if it is chosen.
-std::vector<Candidate> candidates_of(const datasets::EncodedQuestions& questions, std::size_t question,
+std::vector<AnswerChoice> choices_of(const datasets::EncodedQuestions& questions, std::size_t question,
                                      const FoundAnswers& found, bool unanswerable, double null_threshold) {
   const std::string& context = questions.contexts[questions.questions[question].context];
-  std::vector<Candidate> all;
+  std::vector<AnswerChoice> all;
   std::unordered_set<std::string_view> texts;
   for (const AnswerSpan& span : found.best) {
     const std::string_view text = text_of_answer(questions, question, span);
@@ -97,22 +97,22 @@ std::vector<Candidate> candidates_of(const datasets::EncodedQuestions& questions
     auto at = all.begin();
     if (!none)
       at = std::find_if(all.begin() + 1, all.end(), [&](const auto& c) { return c.score < found.none; });
-    all.insert(at, Candidate{.text = {}, .score = found.none});
+    all.insert(at, AnswerChoice{.text = {}, .score = found.none});
   }
-  const double most = std::ranges::max(all, {}, &Candidate::score).score;
+  const double most = std::ranges::max(all, {}, &AnswerChoice::score).score;
   double sum = 0.0;
-  for (Candidate& candidate : all) sum += candidate.probability = std::exp(candidate.score - most);
-  for (Candidate& candidate : all) candidate.probability /= sum;
+  for (AnswerChoice& choice : all) sum += choice.probability = std::exp(choice.score - most);
+  for (AnswerChoice& choice : all) choice.probability /= sum;
   return all;
 }
 
-Json text_or_null(const Candidate& candidate) { return candidate.text ? Json(*candidate.text) : Json(); }
+Json text_or_null(const AnswerChoice& choice) { return choice.text ? Json(*choice.text) : Json(); }
 
-void print_answers(const datasets::Question& question, std::span<const Candidate> answers,
+void print_answers(const datasets::Question& question, std::span<const AnswerChoice> answers,
                    const PredictRequest& request) {
   if (request.json) {
     Json line{{"id", question.id}, {"question", question.text}, {"answer", text_or_null(answers.front())}};
-    for (const Candidate& one : answers)
+    for (const AnswerChoice& one : answers)
       line["predictions"].push_back(
           {{"text", text_or_null(one)},
            {"start", one.text ? Json(one.start) : Json()},
@@ -120,7 +120,7 @@ void print_answers(const datasets::Question& question, std::span<const Candidate
     return output::print("{}\n", files::json_text(line));
   }
   std::string text = question.text;
-  for (const Candidate& one : answers)
+  for (const AnswerChoice& one : answers)
     text +=
         fmt::format("  {} {}{}", one.text.value_or("(no answer)"),
                     request.logits ? decimal_text(one.score, 4) : decimal_text(100.0 * one.probability, 1),
@@ -145,7 +145,7 @@ void answer_questions(models::SpanModel& model, const QuestionData& data,
   Json answers = Json::object();
   for (std::size_t i = 0; i < found.size(); ++i) {
     const datasets::Question& question = questions->questions[i];
-    std::vector<Candidate> all = candidates_of(*questions, i, found[i], data.has_unanswerable(), threshold);
+    std::vector<AnswerChoice> all = choices_of(*questions, i, found[i], data.has_unanswerable(), threshold);
     if (request.out.empty()) {
       print_answers(question, std::span(all).first(std::min(top, all.size())), request);
     } else {
