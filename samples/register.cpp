@@ -9,6 +9,7 @@
 #include "samples/jargon.h"
 #include "samples/office_help.h"
 #include "samples/package_descriptions.h"
+#include "samples/package_questions.h"
 #include "samples/package_sections.h"
 #include "samples/scenes.h"
 #include "samples/stamp_scenes.h"
@@ -25,6 +26,7 @@ bool add_all() {
   datasets::corpora().add(datasets::package_descriptions_entry);
   datasets::corpora().add(datasets::jargon_entry);
   datasets::labelled_corpora().add(datasets::package_sections_entry);
+  datasets::question_sets().add(datasets::package_questions_entry);
   datasets::pair_corpora().add(datasets::cmu_dictionary_entry);
   datasets::pair_corpora().add(datasets::office_help_entry);
   return true;
