@@ -59,6 +59,8 @@ void run(Bytes input) {
     const bool same = decoded == kProbe || decoded == " " + std::string(kProbe);
     expect(same || codec->description().at("special_tokens_in_text").get<bool>(), "the bytes are others");
   }
+  if (codec->name() == "wordpiece")
+    expect(datasets::encode_with_places(*codec, kProbe).ids == encoded.ids, "pieces with places are others");
   const auto again = datasets::recall_codec(codec->description(), "input");
   expect(again->encode(kProbe).ids == encoded.ids, "a recalled codec has other ids");
 }
