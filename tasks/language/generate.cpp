@@ -113,6 +113,8 @@ void write_text(models::CausalModel& model, const LanguageData& data, const Pred
   const std::string stop = stop_of(request), prompt = prompt_of(request);
   const datasets::TextCodec& codec = data.codec();
   const auto [known, given] = encode_prompt(prompt, codec);
+  require(!request.prompt || !known.ids.empty(), "predict",
+          "the prompt is empty; leave out --prompt to begin a text");
   if (model.is_bounded())
     require(std::ssize(known.ids) <= *model.context(), "predict",
             "the prompt has {} {}, but the model reads {} at most; shorten it, or train with a larger "

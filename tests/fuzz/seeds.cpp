@@ -200,6 +200,16 @@ void tokenizers(const fs::path& folder) {
   write_file(to / "words", behind(3, bytes_of(words.dump())));
 }
 
+void questions(const fs::path& folder) {
+  using Json = nlohmann::json;
+  const Json answer{{"text", "tea"}, {"answer_start", 2}};
+  const Json none{{"id", "2"}, {"question", "a?"}, {"answers", Json::array()}, {"is_impossible", true}};
+  const Json qas{{{"id", "1"}, {"question", "tea?"}, {"answers", Json::array({answer})}}, none};
+  const Json paragraph{{"context", "\u00e9 tea at tea."}, {"qas", qas}};
+  const Json file{{"data", {{{"title", "t"}, {"paragraphs", Json::array({paragraph})}}}}};
+  write_file(folder / "questions" / "squad", bytes_of(file.dump()));
+}
+
 void plans(const fs::path& folder) {
   using namespace amp::plan;
   Graph graph;
@@ -250,6 +260,7 @@ int main(int count, char** arguments) {
   texts(folder);
   pairs_and_pieces(folder);
   tokenizers(folder);
+  questions(folder);
   plans(folder);
   return 0;
 }

@@ -132,6 +132,8 @@ TEST_CASE("errors of BERT name the rule", "[bert]") {
               "a text of 5 tokens, padding included, has more than the 4 positions of the model");
   CHECK_FAILS(UserError, model.hidden({.tokens = ids({1, 2}, {2, 1}), .lengths = ids({1, 0}, {2})}),
               "text 1 of the batch has no token");
+  CHECK_FAILS(UserError, model.hidden({.tokens = ids({1, 9}, {1, 2})}),
+              "index 9 at position 1 lies outside [0,9)");
   models::ModelOptions options;
   options.spec =
       options::Given{{"name", "bert"}, {"width", 8}, {"num_layers", 1}, {"heads", 2}, {"context", 4}};
@@ -140,4 +142,8 @@ TEST_CASE("errors of BERT name the rule", "[bert]") {
   const auto encoder =
       models::build_as<models::TextEncoder>(options, {.dtype = DType::i64, .classes = 3, .words = 9});
   CHECK(encoder->classes() == 3);
+  const auto finder = models::build_as<models::SpanModel>(options, {.dtype = DType::i64, .words = 9});
+  CHECK(finder->span_scores(finder->hidden({.tokens = ids({1, 2, 3}, {1, 3})})).shape() == Shape{1, 3, 2});
+  CHECK_FAILS(UserError, model.span_scores(Tensor::zeros({1, 3, 8})), "has no head for answers");
+  CHECK_FAILS(UserError, finder->word_scores(Tensor::zeros({3, 8})), "has no head for masked words");
 }

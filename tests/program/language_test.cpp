@@ -209,6 +209,12 @@ TEST_CASE("a GPT trains on windows, goes on to the bit and writes text", "[progr
   CHECK_THAT(language.refused({"predict", "run", "--prompt", prompt}),
              Contains("the prompt has 17 words, but the model reads 16 at most"));
   CHECK_THAT(language.refused({"predict", "run", "--top-p", "1.5"}), Contains("--top-p"));
+  CHECK_THAT(language.refused({"predict", "run", "--prompt", ""}),
+             Contains("the prompt is empty; leave out --prompt"));
+  const std::vector<std::string> short_run{"epochs=2", "checkpoint.every_steps=1", "precision=amp_bf16"};
+  language.must_train("whole", short_run);
+  CHECK(language.train_killed("killed", short_run, 1500, 3000) > 1);
+  CHECK(language.same_end("whole", "killed"));
 }
 
 TEST_CASE("a language model of subwords carries its codec", "[program][language]") {
