@@ -213,7 +213,8 @@ std::map<std::string, std::string> DetectionTask::export_metadata() const {
 void DetectionTask::predict(const PredictRequest& request, Device device) {
   models::SuppressionOptions suppression = options_.postprocess.suppression();
   const double least = request.threshold.value_or(1.0);
-  require(least >= 0.0 && least <= 1.0, "", "predict: --threshold is {}, the scores of boxes are 0 to 1", least);
+  require(least >= 0.0 && least <= 1.0, "", "predict: --threshold is {}, the scores of boxes are 0 to 1",
+          least);
   suppression.score = std::min(suppression.score, least);
   write_boxes(BoxFinder(*detector_, *data_, augment_, suppression, device), data_->info(),
               options_.data.set.common.image_reading(), options_.eval.shown, request);
