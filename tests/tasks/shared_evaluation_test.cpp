@@ -167,7 +167,7 @@ Pass question_answering() {
          {"codec", {{"name", "wordpiece"}, {"size", 40}}},
          {"max_question", 4},
          {"stride", 5},
-         {"batch_size", 8}}},
+         {"batch_size", 4}}},
        {"eval", {{"predictions", true}}}},
       {{"train", file}, {"test", file}});
 }
