@@ -27,7 +27,7 @@ import tempfile
 import time
 
 import results
-from workloads import LEVELS, NAMES, ON_REQUEST, OPPONENTS, WORKLOADS
+from workloads import FIRST_LOSS_TOLERANCE, LEVELS, NAMES, ON_REQUEST, OPPONENTS, WORKLOADS
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -137,14 +137,15 @@ def measure(workload, precision, opponent, options, cores):
     tandem = Worker("Tandem", [worker, network, precision, str(threads)], cores, threads, options.clock, loops == 0, own_level)
     if results.is_pytorch(opponent):
         peer_precision = "fp32" if opponent == "pytorch_fp32" else precision
-        extension = ["ipex"] if opponent == "ipex" else []
-        command = [options.ipex_python if extension else options.peer_python, "bench/pytorch_worker.py", network, peer_precision,
-                   str(threads), *extension]
+        variant = {"ipex": ["ipex"], "pytorch_compiled": ["compiled"]}.get(opponent, [])
+        command = [options.ipex_python if opponent == "ipex" else options.peer_python, "bench/pytorch_worker.py", network,
+                   peer_precision, str(threads), *variant]
         level = LEVELS[options.isa] if options.isa else {}
     else:
         command, level = [worker, network, opponent, str(threads)], own_level
     other = Worker(opponent, command, cores, threads, options.clock, loops == 0, level)
     for each in (tandem, other):
+        check_model(WORKLOADS[workload], each.label, each.hello, each.ask("first"))
         each.ask(f"run {warmup}")
     own = [tandem, other] + [BusyLoop(cores) for _ in range(loops)]
     try:
@@ -166,6 +167,15 @@ def measure(workload, precision, opponent, options, cores):
         for each in own:
             each.close()
     return result
+
+
+def check_model(workload, label, hello, first):
+    """That the worker trains the workload's model, by its parameters and first loss."""
+    if workload.parameters not in (0, hello["parameters"]):
+        sys.exit(f"bench: {workload.network} has {workload.parameters:,} parameters, but that of {label} {hello['parameters']:,}")
+    if workload.first_loss and abs(first["losses"][0] - workload.first_loss) > FIRST_LOSS_TOLERANCE:
+        sys.exit(f"bench: the first loss of {workload.network} is {workload.first_loss:.2f}, but that of {label} "
+                 f"{first['losses'][0]:.2f}")
 
 
 def measure_with_files(contest, options, cores):
@@ -214,7 +224,9 @@ def take_turns(tandem, other, own, steps, options, cores, title):
 
 def shows(workload, precision, opponent, clock):
     """Whether a contest is measured. Beside busy loops, one precision suffices, and CPU seconds do not show waiting. Parts have one
-    precision and one opponent."""
+    precision and one opponent; PyTorch is compiled for some workloads."""
+    if opponent == "pytorch_compiled" and not WORKLOADS[workload].compiled:
+        return False
     if WORKLOADS[workload].part:
         return precision == "fp32" and opponent == "pytorch"
     return WORKLOADS[workload].loops == 0 or (precision == "fp32" and clock == "wall")
@@ -241,8 +253,9 @@ def main():
     parser.add_argument("--workload", action="append", choices=sorted(WORKLOADS), help="repeatable; default: all")
     parser.add_argument("--precision", action="append", choices=list(OPPONENTS),
                         help="precision of Tandem; repeatable; default: all")
-    parser.add_argument("--against", action="append", choices=["pytorch", "ipex", "pytorch_fp32", "fp32"],
-                        help="opponent: PyTorch in the same precision, that with Intel's extension (ipex.optimize), PyTorch in FP32, or "
+    parser.add_argument("--against", action="append", choices=["pytorch", "pytorch_compiled", "ipex", "pytorch_fp32", "fp32"],
+                        help="opponent: PyTorch in the same precision, that compiled (torch.compile, Transformers only) or with Intel's "
+                             "extension (ipex.optimize), PyTorch in FP32, or "
                              "Tandem's own FP32; repeatable; default: all but the extension")
     parser.add_argument("--peer", action="append", choices=sorted(ON_REQUEST), default=[],
                         help="further opponent: Intel's extension 2.8 for PyTorch 2.8, in a separate environment that the first use "

@@ -1,8 +1,9 @@
 """A PyTorch training step, driven over standard input by compare.py.
 
-Arguments: WORKLOAD fp32|amp_bf16 THREADS [ipex], the last for Intel's extension (ipex.optimize). Commands, one per line:
-`run N` trains N steps and answers with the seconds and the last losses, one per network; `memory` answers with the peak of
-resident bytes since PyTorch was imported; `quit` ends.
+Arguments: WORKLOAD fp32|amp_bf16 THREADS [ipex|compiled], the last for Intel's extension (ipex.optimize) or torch.compile. Commands,
+one per line: `first` trains the first step and answers with its losses, one per network; `run N` trains N steps and answers with the
+seconds and the last losses; `memory` answers with the peak of resident bytes since PyTorch was imported, of a compiled step without
+the peak of the compilation; `quit` ends.
 """
 
 import contextlib
@@ -15,6 +16,7 @@ import torch
 from torch import nn
 import torch.nn.functional as F
 
+from pytorch_transformers import TRANSFORMERS, vit_fashion, vit_ti
 from pytorch_translation import translation
 
 
@@ -105,21 +107,24 @@ def dice_loss(logits, masks, epsilon=1e-6):
     return 1 - ((2 * (p * truth).sum(axes) + epsilon) / (p.sum(axes) + truth.sum(axes) + epsilon)).mean()
 
 
-# Network, images, classes, and whether each pixel has a class.
+SGD = functools.partial(torch.optim.SGD, lr=0.01, momentum=0.9, weight_decay=1e-4, fused=True)
+ADAMW = functools.partial(torch.optim.AdamW, lr=1e-3, weight_decay=0.05, fused=True)
+# Network, images, classes, whether each pixel has a class, and the optimizer.
 SUPERVISED = {
-    "resnet50": (resnet50, (16, 3, 224, 224), 1000, False),
-    "resnet20": (resnet20, (128, 1, 28, 28), 10, False),
-    "unet": (UNet, (16, 1, 64, 64), 11, True),
+    "resnet50": (resnet50, (16, 3, 224, 224), 1000, False, SGD),
+    "resnet20": (resnet20, (128, 1, 28, 28), 10, False, SGD),
+    "unet": (UNet, (16, 1, 64, 64), 11, True, SGD),
+    "vit_ti": (vit_ti, (8, 3, 224, 224), 1000, False, ADAMW),
+    "vit_fashion": (vit_fashion, (128, 1, 28, 28), 10, False, ADAMW),
 }
 
 
-def supervised(make, shape, classes, by_pixel, autocast, optimized):
+def supervised(make, shape, classes, by_pixel, optimizer, autocast, optimized):
     """A step and its number of images. `optimized` maps each model and optimizer to those that train."""
     model = make().to(memory_format=torch.channels_last)
     images = torch.randn(shape).contiguous(memory_format=torch.channels_last)
     labels = torch.randint(0, classes, (shape[0], *shape[2:]) if by_pixel else (shape[0],))
-    optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9, weight_decay=1e-4, fused=True)
-    model, optimizer = optimized(model, optimizer)
+    model, optimizer = optimized(model, optimizer(model.parameters()))
 
     def step():
         with autocast():
@@ -240,6 +245,8 @@ def maker_of(name):
         return functools.partial(supervised, *SUPERVISED[name])
     if name in OTHERS:
         return OTHERS[name]
+    if name in TRANSFORMERS:
+        return functools.partial(*TRANSFORMERS[name])
     from pytorch_detection import DETECTORS, detection  # needs torchvision
 
     if name in DETECTORS:
@@ -277,24 +284,46 @@ def with_extension(amp):
     return optimized, f" with Intel's extension {ipex.__version__}"
 
 
+def with_compiler():
+    """torch.compile for a model; what it imports is not part of a step's memory."""
+    import torch._inductor.compile_fx  # noqa: F401
+
+    return lambda model, optimizer: (torch.compile(model), optimizer), ""
+
+
+def as_given(model, optimizer):
+    return model, optimizer
+
+
 def main():
     name, precision, threads = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    extended = sys.argv[4:] == ["ipex"]
+    variant = "".join(sys.argv[4:])
     if precision not in ("fp32", "amp_bf16"):
         sys.exit(f"pytorch_worker: no precision {precision} on the CPU; fp32 or amp_bf16")
     torch.set_num_threads(threads)
     torch.manual_seed(1)
     amp = precision == "amp_bf16"
-    optimized, extension = with_extension(amp) if extended else (lambda model, optimizer: (model, optimizer), "")
+    optimized, extension = {"ipex": lambda: with_extension(amp), "compiled": with_compiler}.get(variant, lambda: (as_given, ""))()
     make = maker_of(name)
+    parameters = 0
+
+    def counted(model, optimizer):
+        nonlocal parameters
+        parameters += sum(each.numel() for each in model.parameters())
+        return optimized(model, optimizer)
+
     baseline = resident("VmRSS")
     reset_peak()
     autocast = functools.partial(torch.autocast, "cpu", torch.bfloat16, enabled=amp)
-    step, items = make(autocast, optimized)
-    print(json.dumps({"ready": True, "version": torch.__version__ + extension, "items": items}), flush=True)
+    step, items = make(autocast, counted)
+    print(json.dumps({"ready": True, "version": torch.__version__ + extension, "items": items, "parameters": parameters}), flush=True)
     for line in sys.stdin:
         command = line.split()
-        if command[0] == "run":
+        if command[0] == "first":
+            print(json.dumps({"losses": [loss.item() for loss in step()]}), flush=True)
+            if variant == "compiled":
+                reset_peak()
+        elif command[0] == "run":
             start = time.perf_counter()
             for _ in range(int(command[1])):
                 losses = step()

@@ -93,7 +93,8 @@ def opponent_name(row):
     if not is_pytorch(row["opponent"]):
         return f"own {NAMES[row['opponent']]}"
     amp = row["precision"] == "amp_bf16" and row["opponent"] != "pytorch_fp32"
-    return f"PyTorch {row['version']} {'autocast bf16' if amp else 'FP32'}"
+    compiled = ", compiled" if row["opponent"] == "pytorch_compiled" else ""
+    return f"PyTorch {row['version']} {'autocast bf16' if amp else 'FP32'}{compiled}"
 
 
 def share_text(row):
@@ -177,7 +178,8 @@ def markdown(rows):
         "# Training steps compared",
         "",
         "`./run bench` (rows as it measured them, on the days they name: `bench/RESULTS.json`), threads pinned but beside busy "
-        "loops. PyTorch is eager, channels_last, with fused SGD; with Intel's extension, after `ipex.optimize`. A step is forward, "
+        "loops. PyTorch is eager, channels_last, with fused SGD, unless a note says otherwise; with Intel's extension, after "
+        "`ipex.optimize`; compiled, after `torch.compile`. A step is forward, "
         "loss, backward and update. Both processes take turns; the ratio is the median over pairs of neighbouring blocks "
         "(quartiles; range) of the time of the table's clock, above 1 means that Tandem in the precision of the second column is "
         "faster. Memory is the peak of resident bytes above the process before the model was built.",

@@ -19,7 +19,8 @@ class Training {
   virtual ~Training() = default;
   // Returns the loss of each trained network.
   virtual std::vector<double> step() = 0;
-  virtual Index items() const = 0;  // images, words or pairs per step
+  virtual Index items() const = 0;                // images, words or pairs per step
+  virtual Index parameters() const { return 0; }  // elements; 0: not counted
   // Memory traffic of an update (see optim::Step), the mean of several.
   virtual std::int64_t update_bytes() const = 0;
 
@@ -33,9 +34,10 @@ struct Supervised {
   Shape images;
   Index classes;
   bool by_pixel = false;  // cross entropy and Dice of masks, instead of cross entropy of labels
+  bool adamw = false;     // instead of SGD
 };
 
-// Classification or segmentation with SGD.
+// Classification or segmentation.
 TrainingPtr supervised(const Supervised& workload, const amp::Precision& precision);
 struct Detection {
   nlohmann::json model;  // of an SSD, for models::build
@@ -52,5 +54,17 @@ TrainingPtr gan(const amp::Precision& precision);
 TrainingPtr language(const amp::Precision& precision);
 // Encoder and decoder of two layers of 256 LSTM cells, 8000 pieces, 64 pairs, with Adam and clipping.
 TrainingPtr translation(const amp::Precision& precision);
+
+struct Texts {
+  nlohmann::json model;  // for models::build
+  Index words;           // of the vocabulary
+  Index texts, tokens;   // texts per step, each of as many tokens
+  Index masked = 0;      // tokens of each text that are predicted
+};
+
+// The task "language" (docs/language.md) on windows, with AdamW and clipping.
+TrainingPtr next_words(const Texts& workload, const amp::Precision& precision);
+// The task "masked_language" (docs/masked-language.md) on texts of full length, with AdamW and clipping.
+TrainingPtr masked_words(const Texts& workload, const amp::Precision& precision);
 
 }  // namespace tandem::bench

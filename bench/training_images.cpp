@@ -1,5 +1,6 @@
 #include "bench/training_of_one.h"
 #include "core/kernels/random.h"
+#include "optim/adamw.h"
 #include "optim/sgd.h"
 #include "tandem.h"
 
@@ -9,18 +10,24 @@ namespace {
 
 struct ImageModel {
   nn::ModulePtr module;
-  optim::Sgd optimizer;
+  std::unique_ptr<optim::Optimizer> optimizer;
 
   explicit ImageModel(const Supervised& workload)
-      : module(workload.model(workload.images[3], workload.classes)),
-        optimizer(module->parameters(), {.lr = 0.01, .momentum = 0.9, .weight_decay = 1e-4}) {}
+      : module(workload.model(workload.images[3], workload.classes)) {
+    if (workload.adamw)
+      optimizer = std::make_unique<optim::AdamW>(module->parameters(),
+                                                 optim::AdamWOptions{.lr = 1e-3, .weight_decay = 0.05});
+    else
+      optimizer = std::make_unique<optim::Sgd>(
+          module->parameters(), optim::SgdOptions{.lr = 0.01, .momentum = 0.9, .weight_decay = 1e-4});
+  }
 };
 
 class SupervisedTraining final : ImageModel, public TrainingOfOne {
  public:
   SupervisedTraining(const Supervised& workload, const amp::Precision& precision)
       : ImageModel(workload),
-        TrainingOfOne(*module, optimizer, precision),
+        TrainingOfOne(*module, *optimizer, precision),
         by_pixel_(workload.by_pixel),
         images_(Tensor::empty(workload.images)) {
     backend_for({}).random().random_normal({.seed = 1}, images_, 0.0, 1.0);

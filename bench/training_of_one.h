@@ -38,12 +38,13 @@ class TrainingOfOne : public Training {
     return {loss.item()};
   }
   std::int64_t update_bytes() const final { return step_.update_bytes(); }
+  Index parameters() const final { return model_.parameter_count(); }
 
  protected:
   // Keeps references to both. `clip_norm` 0: no clipping.
   TrainingOfOne(nn::Module& model, optim::Optimizer& optimizer, const amp::Precision& precision,
                 double clip_norm = 0.0)
-      : precision_(precision), step_(model, {&optimizer}, options_of(precision, clip_norm)) {}
+      : model_(model), precision_(precision), step_(model, {&optimizer}, options_of(precision, clip_norm)) {}
 
   virtual Tensor forward() = 0;
   virtual Tensor loss(const Tensor& output) = 0;
@@ -55,6 +56,7 @@ class TrainingOfOne : public Training {
     return options;
   }
 
+  nn::Module& model_;
   amp::ResolvedPrecision precision_;
   optim::Step step_;
   std::uint32_t attempted_ = 0;

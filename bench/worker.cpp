@@ -2,13 +2,15 @@
 // over standard input.
 //
 // Arguments: WORKLOAD PRECISION THREADS. Commands, one per line:
-// - `run N`: trains N steps on one synthetic batch; answers with the seconds and the last losses, one per
-//   network
+// - `first`: trains the first step; answers with its losses, one per network
+// - `run N`: trains N steps on one synthetic batch; answers with the seconds and the last losses
 // - `memory`: answers with the peak of resident bytes above the process before the model was built
 // - `phases`: answers with the mean milliseconds of each phase
 // - `limits`: measures the device's rates in GFLOP/s and GB/s; `memory` then includes the memory for it
 // - `roofline`: answers with computation and memory traffic of a step (GFLOP, GB), and its milliseconds at
 //   the last measured limits: for each op the longer of both times
+// - `profile N`: answers with the profile of N steps (as `tandem bench --profile --json`); `phases` does not
+//   count them
 // - `quit`
 #include <algorithm>
 #include <chrono>
@@ -29,8 +31,10 @@
 #include "core/cpu/cpu_features.h"
 #include "models/resnet.h"
 #include "models/unet.h"
+#include "models/vit.h"
 #include "samples/register.h"
 #include "studies/profile/limits.h"
+#include "studies/profile/profile.h"
 #include "studies/profile/recorder.h"
 #include "tandem.h"
 
@@ -64,6 +68,18 @@ Make on_objects(const Detection& workload) {
   return [workload](const amp::Precision& precision) { return detection(workload, precision); };
 }
 
+Make on_texts(TrainingPtr (*make)(const Texts&, const amp::Precision&), const Texts& workload) {
+  return [make, workload](const amp::Precision& precision) { return make(workload, precision); };
+}
+
+Make on_patches(const models::VitOptions& options, Index batch) {
+  const auto model = [options](Index, Index) { return std::make_shared<models::Vit>(options); };
+  return on_images({.model = model,
+                    .images = {batch, options.image[0], options.image[1], options.in_channels},
+                    .classes = options.num_classes,
+                    .adamw = true});
+}
+
 Make part(TrainingPtr (*make)()) {
   return [make](const amp::Precision&) { return make(); };
 }
@@ -71,6 +87,23 @@ Make part(TrainingPtr (*make)()) {
 // Anchors are clipped as in torchvision.
 const nlohmann::json kSmallSsd{{"name", "ssd_small"}, {"clip", "wh"}},
     kSsd300{{"name", "ssd300_resnet34"}, {"clip", "wh"}}, kSsdLite{{"name", "ssdlite320_mobilenet_v3"}};
+
+nlohmann::json transformer(const char* name, Index layers, Index width, Index heads, Index context) {
+  return {{"name", name}, {"num_layers", layers}, {"width", width}, {"heads", heads}, {"context", context}};
+}
+
+// As in configs/gpt2_small_char.json.
+nlohmann::json gpt_of_characters(Index layers, Index width, Index heads, Index context) {
+  nlohmann::json model = transformer("gpt", layers, width, heads, context);
+  model["bias"] = false;
+  return model;
+}
+
+nlohmann::json gpt2_124m() {
+  nlohmann::json model = transformer("gpt", 12, 768, 12, 1024);
+  model["activation"] = "gelu_tanh";
+  return model;
+}
 
 const std::map<std::string, Make> kWorkloads{
     {"resnet20", on_images({[](Index c, Index k) { return resnet_of(20, c, k); }, {128, 28, 28, 1}, 10})},
@@ -89,6 +122,21 @@ const std::map<std::string, Make> kWorkloads{
     {"dcgan", gan},
     {"language", language},
     {"translation", translation},
+    {"gpt_char", on_texts(next_words, {gpt_of_characters(4, 128, 4, 64), 100, 12, 64})},
+    {"gpt_char_384", on_texts(next_words, {gpt_of_characters(6, 384, 6, 256), 100, 4, 256})},
+    {"gpt2_124m", on_texts(next_words, {gpt2_124m(), 50257, 4, 256})},
+    {"bert_mini", on_texts(masked_words, {transformer("bert", 4, 256, 4, 128), 8000, 64, 128, 20})},
+    {"vit_ti", on_patches({.width = 192, .heads = 3}, 8)},
+    {"vit_fashion", on_patches({.in_channels = 1,
+                                .num_classes = 10,
+                                .image = {28, 28},
+                                .patch = 4,
+                                .layers = 4,
+                                .width = 128,
+                                .heads = 4,
+                                .inner = 256,
+                                .dropout = 0.1},
+                               128)},
     {"ssd_matching", part(ssd_matching)},
     {"ssd_loss", part(ssd_loss)},
     {"ssd_nms", part(ssd_nms)},
@@ -110,15 +158,19 @@ class Server {
     training_ = make();
   }
 
-  Json hello() const { return {{"ready", true}, {"items", training_->items()}}; }
+  Json hello() const {
+    return {{"ready", true}, {"items", training_->items()}, {"parameters", training_->parameters()}};
+  }
 
   // Empty for an unknown command.
   Json answer(const std::string& command, int steps) {
+    if (command == "first") return {{"losses", training_->step()}};
     if (command == "run") return run(steps);
     if (command == "memory") return {{"peak", resident("VmHWM:") - baseline_}};
     if (command == "phases") return phases();
     if (command == "limits") return limits();
     if (command == "roofline") return roofline();
+    if (command == "profile") return profile(steps);
     return {};
   }
 
@@ -182,6 +234,14 @@ class Server {
             {"gbytes", 1e-9 * bytes},
             {"update_gbytes", 1e-9 * of_update},
             {"bound_ms", 1e3 * seconds}};
+  }
+
+  Json profile(int steps) {
+    const train::StageTimer before = training_->stages;
+    const profile::Profile profile = profile::measure(backend_for({}), training_->update_bytes(),
+                                                      training_->stages, steps, [&] { training_->step(); });
+    training_->stages = before;
+    return profile::to_json(profile);
   }
 
   std::size_t baseline_;

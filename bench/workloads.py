@@ -1,5 +1,6 @@
 """Workloads of bench/compare.py, with their names in workers and tables."""
 
+import math
 import typing
 
 
@@ -13,6 +14,17 @@ class Workload(typing.NamedTuple):
     note: str = ""  # description of an unusual step
     part: bool = False  # a step is a part of a task (bench/parts.h), in FP32 and without phases
     files: str = ""  # script for the peer's interpreter that writes the input files
+    parameters: int = 0  # of the model on both sides; 0: not compared
+    first_loss: float = 0.0  # of both sides, up to FIRST_LOSS_TOLERANCE; 0: not compared
+    compiled: bool = False  # torch.compile is a further opponent
+
+
+FIRST_LOSS_TOLERANCE = 0.2  # logits of a new GPT-2 have a variance of 0.3, which adds half of it to the logarithm of the classes
+
+
+def transformer(description, network, steps, warmup, items, parameters, classes, note=""):
+    return Workload(description, network, steps, warmup, items, note=note, parameters=parameters, first_loss=math.log(classes),
+                    compiled=True)
 
 
 WORKLOADS = {
@@ -44,6 +56,19 @@ WORKLOADS = {
         note="GNMT's network (docs/translation.md): normalised additive attention, one table for both sides and the output, dropout "
              "0.3, smoothed labels, Adam (PyTorch's fused), gradients clipped to a norm of 1. PyTorch's encoder packs its "
              "sequences, as NVIDIA's does; Tandem's keeps the padded layout. An item is a pair."),
+    "gpt_char": transformer(
+        "GPT 4×128, 4 heads, 100 characters, 12 × 64 tokens", "gpt_char", 16, 10, 12 * 64, 808_576, 100,
+        note="Here and in the other Transformers PyTorch uses scaled_dot_product_attention and fused AdamW; both sides clip gradients "
+             "of text models to a norm of 1. Compiled: torch.compile of the model with its loss, whose memory leaves out the peak of "
+             "the compilation. An item is a token."),
+    "gpt_char_384": transformer("GPT 6×384, 6 heads, 100 characters, 4 × 256 tokens", "gpt_char_384", 2, 4, 4 * 256, 10_758_528, 100),
+    "gpt2_124m": transformer("GPT-2 124M, 4 × 256 tokens", "gpt2_124m", 1, 2, 4 * 256, 124_439_808, 50257),
+    "bert_mini": transformer(
+        "BERT-Mini 4×256, 4 heads, 8000 pieces, 64 × 128 tokens, 20 masked in each", "bert_mini", 1, 3, 64 * 128, 5_315_136, 8000,
+        note="Dropout 0.1, of attention weights, too, as in configs/bert_mini.json; all texts are of full length, so that PyTorch needs "
+             "no mask. An item is a token."),
+    "vit_ti": transformer("ViT-Ti/16, 224×224×3, batch 8", "vit_ti", 4, 4, 8, 5_717_416, 1000),
+    "vit_fashion": transformer("ViT 4×128 of 4×4 patches (vit_fashion), 28×28×1, batch 128", "vit_fashion", 4, 6, 128, 540_170, 10),
     "ssd_matching": Workload(
         "SSD300's matching and coding, 8 images × 7 objects, 8732 anchors", "ssd_matching", 10, 3, part=True,
         note="Here and in SSD300's loss and boxes the other side is torchvision's SSD, on the same numbers."),
@@ -61,9 +86,10 @@ WORKLOADS = {
     "resnet20_shared": Workload("ResNet-20, 28×28×1, batch 128, beside two busy loops", "resnet20", 2, 10, 128, loops=2),
 }
 NAMES = {"fp32": "FP32", "amp_bf16": "AMP-BF16", "amp_fp16": "AMP-FP16"}
-# Opponents of Tandem by its precision: PyTorch in that precision, the same with Intel's extension, PyTorch in FP32 if that is
-# faster, or Tandem's FP32.
-OPPONENTS = {"fp32": ["pytorch", "ipex"], "amp_bf16": ["pytorch", "ipex", "pytorch_fp32", "fp32"], "amp_fp16": ["fp32"]}
+# Opponents of Tandem by its precision: PyTorch in that precision, the same compiled or with Intel's extension, PyTorch in FP32 if
+# that is faster, or Tandem's FP32.
+OPPONENTS = {"fp32": ["pytorch", "pytorch_compiled", "ipex"],
+             "amp_bf16": ["pytorch", "pytorch_compiled", "ipex", "pytorch_fp32", "fp32"], "amp_fp16": ["fp32"]}
 ON_REQUEST = {"ipex"}  # needs a separate environment
 # Levels of Tandem (docs/cpu.md), with the settings that limit PyTorch and its libraries to the same instructions.
 LEVELS = {
