@@ -214,18 +214,26 @@ void layer_norm_gradients(const RowNormBackward& args, const Gradients& target) 
       T m = 0, r;
       if (centred) load_block(mean.raw(), mean.dtype(), row, &m, 1);
       load_block(rstd.raw(), rstd.dtype(), row, &r, 1);
-#pragma omp simd
-      for (Index i = 0; i < width; ++i) {
-        sum_gamma[i] += d[i] * ((in[i] - m) * r);
-        sum_beta[i] += d[i];
+      // Sums of the row and of the columns in one pass: totals of dy·gamma and of dy·gamma·normalised.
+      double total = 0.0, along = 0.0;
+      for (Index start = 0; start < width; start += kBlock) {
+        const Index end = std::min(width, start + kBlock);
+        T sum = 0, sum_along = 0;
+#pragma omp simd reduction(+ : sum, sum_along)
+        for (Index i = start; i < end; ++i) {
+          const T normalised = (in[i] - m) * r, scaled = d[i] * g[i];
+          sum_gamma[i] += d[i] * normalised;
+          sum_beta[i] += d[i];
+          sum += scaled;
+          sum_along += scaled * normalised;
+        }
+        total += static_cast<double>(sum);
+        along += static_cast<double>(sum_along);
       }
       if ((row - range.first) % kRowsPerFlush == kRowsPerFlush - 1) gradients.flush(thread);
       if (!dx.defined()) continue;
       const double n = static_cast<double>(width);
-      const T c1 =
-          centred ? static_cast<T>(sum_of<T>(width, [&](Index i) { return d[i] * g[i]; }) / n) : T(0);
-      const T c2 =
-          static_cast<T>(sum_of<T>(width, [&](Index i) { return d[i] * g[i] * ((in[i] - m) * r); }) / n);
+      const T c1 = centred ? static_cast<T>(total / n) : T(0), c2 = static_cast<T>(along / n);
       T* out = target.begin(row * width, buffer + 2 * width);
 #pragma omp simd
       for (Index i = 0; i < width; ++i) out[i] = r * (d[i] * g[i] - c1 - (in[i] - m) * r * c2);
