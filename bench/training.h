@@ -52,8 +52,9 @@ TrainingPtr detection(const Detection& workload, const amp::Precision& precision
 TrainingPtr gan(const amp::Precision& precision);
 // 2 × 650 LSTM, 10,000 words, 35 steps of 20 streams, with SGD and clipping.
 TrainingPtr language(const amp::Precision& precision);
-// Encoder and decoder of two layers of 256 LSTM cells, 8000 pieces, 64 pairs, with Adam and clipping.
-TrainingPtr translation(const amp::Precision& precision);
+// The task "translation" (docs/translation.md) with a model for models::build, 8000 pieces of one table, 64
+// pairs, Adam and clipping.
+TrainingPtr translation(const nlohmann::json& model, const amp::Precision& precision);
 
 struct Texts {
   nlohmann::json model;  // for models::build

@@ -1,6 +1,6 @@
 #include "bench/training_of_one.h"
 #include "data/text/stream_source.h"
-#include "models/encoder_decoder.h"
+#include "models/sequence_to_sequence.h"
 #include "optim/adam.h"
 #include "tandem.h"
 
@@ -11,24 +11,20 @@ namespace {
 constexpr Index kPieces = 8000, kLongest = 24, kPairs = 64;
 
 struct TranslationNetwork {
-  models::EncoderDecoder model{{.source_words = kPieces,
-                                .target_words = kPieces,
-                                .embedding = 256,
-                                .units = 256,
-                                .encoder_layers = 2,
-                                .decoder_layers = 2,
-                                .dropout = 0.3,
-                                .shared = true,
-                                .tied = true,
-                                .init = 0.1}};
-  optim::Adam optimizer{model.parameters(), {.lr = 1e-4}};
+  std::shared_ptr<models::SequenceToSequence> model;
+  optim::Adam optimizer;
+
+  explicit TranslationNetwork(const nlohmann::json& network)
+      : model(std::dynamic_pointer_cast<models::SequenceToSequence>(
+            models::build(network, {.words = kPieces, .target_words = kPieces, .shared_words = true}))),
+        optimizer(model->parameters(), {.lr = 1e-4}) {}
 };
 
-// The network of configs/translate_de.json on pairs of 17 to 24 pieces.
+// Pairs of 17 to 24 pieces.
 class TranslationTraining final : TranslationNetwork, public TrainingOfOne {
  public:
-  explicit TranslationTraining(const amp::Precision& precision)
-      : TrainingOfOne(model, optimizer, precision, 1.0) {
+  TranslationTraining(const nlohmann::json& network, const amp::Precision& precision)
+      : TranslationNetwork(network), TrainingOfOne(*model, optimizer, precision, 1.0) {
     std::vector<std::int64_t> lengths;
     std::int64_t* const target = target_.data<std::int64_t>();
     for (Index row = 0; row < kPairs; ++row) {
@@ -40,7 +36,7 @@ class TranslationTraining final : TranslationNetwork, public TrainingOfOne {
   Index items() const override { return kPairs; }
 
  private:
-  Tensor forward() override { return model(source_, lengths_, read_); }
+  Tensor forward() override { return (*model)(source_, lengths_, read_); }
   Tensor loss(const Tensor& logits) override {
     return cross_entropy(logits, target_, {.label_smoothing = 0.1, .ignore_index = datasets::kNoTarget});
   }
@@ -53,8 +49,8 @@ class TranslationTraining final : TranslationNetwork, public TrainingOfOne {
 
 }  // namespace
 
-TrainingPtr translation(const amp::Precision& precision) {
-  return std::make_unique<TranslationTraining>(precision);
+TrainingPtr translation(const nlohmann::json& model, const amp::Precision& precision) {
+  return std::make_unique<TranslationTraining>(model, precision);
 }
 
 }  // namespace tandem::bench

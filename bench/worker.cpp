@@ -72,6 +72,10 @@ Make on_texts(TrainingPtr (*make)(const Texts&, const amp::Precision&), const Te
   return [make, workload](const amp::Precision& precision) { return make(workload, precision); };
 }
 
+Make on_pairs(const nlohmann::json& model) {
+  return [model](const amp::Precision& precision) { return translation(model, precision); };
+}
+
 Make on_patches(const models::VitOptions& options, Index batch) {
   const auto model = [options](Index, Index) { return std::make_shared<models::Vit>(options); };
   return on_images({.model = model,
@@ -87,6 +91,14 @@ Make part(TrainingPtr (*make)()) {
 // Anchors are clipped as in torchvision.
 const nlohmann::json kSmallSsd{{"name", "ssd_small"}, {"clip", "wh"}},
     kSsd300{{"name", "ssd300_resnet34"}, {"clip", "wh"}}, kSsdLite{{"name", "ssdlite320_mobilenet_v3"}};
+
+// As in configs/translate_de.json and transformer_translate_de.json.
+const nlohmann::json kGnmt{
+    {"name", "encoder_decoder"}, {"embedding", 256}, {"units", 256}, {"encoder_layers", 2},
+    {"decoder_layers", 2},       {"dropout", 0.3},   {"tied", true}, {"init", 0.1}},
+    kTranslator{{"name", "transformer"}, {"encoder_layers", 3}, {"decoder_layers", 3},
+                {"width", 256},          {"heads", 4},          {"inner", 1024},
+                {"dropout", 0.3}};
 
 nlohmann::json transformer(const char* name, Index layers, Index width, Index heads, Index context) {
   return {{"name", name}, {"num_layers", layers}, {"width", width}, {"heads", heads}, {"context", context}};
@@ -121,7 +133,8 @@ const std::map<std::string, Make> kWorkloads{
     {"ssdlite320", on_objects({kSsdLite, {8, 320, 320, 3}, 81, 7})},
     {"dcgan", gan},
     {"language", language},
-    {"translation", translation},
+    {"translation", on_pairs(kGnmt)},
+    {"transformer", on_pairs(kTranslator)},
     {"gpt_char", on_texts(next_words, {gpt_of_characters(4, 128, 4, 64), 100, 12, 64})},
     {"gpt_char_384", on_texts(next_words, {gpt_of_characters(6, 384, 6, 256), 100, 4, 256})},
     {"gpt2_124m", on_texts(next_words, {gpt2_124m(), 50257, 4, 256})},
