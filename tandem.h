@@ -18,6 +18,7 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/softmax.h"
+#include "autograd/recompute.h"
 #include "core/error.h"
 #include "core/random.h"
 #include "core/tensor.h"
