@@ -95,6 +95,7 @@ Footprint footprint_of(const config::Loaded& loaded, const tasks::DataPtr& data,
                              : resolve_precision(loaded, model);
   optim::StepOptions options = step_options(config);
   options.update_parts = update_parts;
+  options.accumulate += static_cast<int>(nn::kRecomputeNames.size());  // for the steps below
   Learners learners(*task, loaded, options, [](double lr) { return optim::constant(lr); });
   footprint.model = since(before, shapes.memory(), false);
   const std::size_t weights = bytes_of(footprint.model, MemoryKind::masters);
@@ -104,12 +105,12 @@ Footprint footprint_of(const config::Loaded& loaded, const tasks::DataPtr& data,
   if (data->training_samples() > 0) footprint.batch = std::min(footprint.batch, data->training_samples());
   const datasets::Batch batch = task->synthetic_batch(footprint.batch, 0, kShapes);
   const auto step = [&] {
+    model.clear_gradients();
     const amp::Autocast autocast(*precision);
     for (std::size_t phase = 0; phase < learners.size(); ++phase) {
       learners[phase].step->backward(
           loss_of_phase(*task, phase, batch, {.seed = static_cast<std::uint64_t>(config.seed)}),
           static_cast<double>(footprint.batch));
-      learners[phase].step->clear();
     }
     MemoryFigures figures = since(before, shapes.memory(), true);
     figures.peak = std::max(figures.peak, footprint.model.peak);
