@@ -20,9 +20,9 @@
 namespace tandem::testing {
 
 inline const std::vector<std::string>& planned_families() {
-  static const std::vector<std::string> names = {"classification", "attention",  "segmentation",
-                                                 "detection",      "language",   "text_classification",
-                                                 "translation",    "transformer"};
+  static const std::vector<std::string> names = {"classification", "attention", "segmentation",
+                                                 "detection",      "language",  "text_classification",
+                                                 "translation"};
   return names;
 }
 
@@ -74,24 +74,17 @@ class PlannedFamily {
   }
 
  private:
-  static std::string task_of(const std::string& family) {
-    return family == "transformer" ? "language" : family;
-  }
   nlohmann::json of_text(const std::string& family) const {
     std::string lines;
     for (int i = 0; i < 200; ++i) {
       const char* const label = i % 3 == 0 ? "zero\t" : i % 3 == 1 ? "one\t" : "two\t";
-      if (task_of(family) != "language") lines += label;
+      if (family != "language") lines += label;
       for (int w = 0; w <= i % 5; ++w) lines += "w" + std::to_string((i * 7 + w * w) % 13) + " ";
       lines += "\n";
     }
     const std::string path = directory_.write("text", lines);
-    nlohmann::json config{{"task", task_of(family)}, {"optimizer", {{"name", "sgd"}, {"lr", 0.1}}}};
-    if (family == "transformer") {
-      config["model"] = {{"name", "gpt"}, {"num_layers", 2}, {"width", 8},          {"heads", 2},
-                         {"context", 5},  {"dropout", 0.2},  {"recompute", "block"}};
-      config["data"] = {{"name", "text"}, {"train", path}, {"batch_size", 3}};
-    } else if (family == "language") {
+    nlohmann::json config{{"task", family}, {"optimizer", {{"name", "sgd"}, {"lr", 0.1}}}};
+    if (family == "language") {
       config["model"] = {{"name", "language_model"}, {"embedding", 8},  {"units", 8},
                          {"dropout", 0.2},           {"num_layers", 2}, {"tied", true}};
       config["data"] = {{"name", "text"}, {"train", path}, {"batch_size", 3}, {"steps", 5}};
