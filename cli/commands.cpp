@@ -214,6 +214,10 @@ class Program {
         ->required();
     sub->add_option("--out", export_.out, "output file; default: RUN/exports/WEIGHTS.FORMAT");
     sub->add_flag("--json", export_.json, kJson);
+    sub->add_option("--opset", export_.opset,
+                    "of onnx files: 17, or 23 with operators for attention, rotary positions, RMS norms and "
+                    "GELU (17)")
+        ->check(CLI::IsMember({17, 23}));
     sub->add_flag("--suppress", export_.suppress,
                   "for detectors with onnx: append non-maximum suppression to the network");
   }

@@ -47,6 +47,8 @@ int export_weights(const ExportArguments& arguments) {
   require(format != exporting::Format::onnx || called.no_graph.empty(), "",
           "export: {} cannot be written as onnx: {}; safetensors and npz contain its weights", arguments.run,
           called.no_graph);
+  require(arguments.opset == 17 || format == exporting::Format::onnx, "",
+          "export: --opset works only with --format onnx");
   require(!arguments.suppress || (format == exporting::Format::onnx && called.suppression), "",
           "export: --suppress works only for detectors, with --format onnx");
   const exporting::ExportRequest request{
@@ -54,6 +56,7 @@ int export_weights(const ExportArguments& arguments) {
       .path = arguments.out.empty() ? standard_path(run, which, name_of(format)) : arguments.out,
       .sample = called.sample,
       .dtype = called.dtype,
+      .opset = arguments.opset,
       .input = called.input,
       .outputs = called.outputs,
       .metadata = task->export_metadata(),

@@ -59,7 +59,8 @@ void write_export(nn::Module& model, const ExportRequest& request) {
       return files::write_atomically(request.path, npz_of(model));
     case Format::onnx:
       return files::write_atomically(request.path, onnx_model(model, request.sample,
-                                                              {.producer_version = version(),
+                                                              {.opset = request.opset,
+                                                               .producer_version = version(),
                                                                .metadata = request.metadata,
                                                                .dtype = request.dtype,
                                                                .input = request.input,

@@ -31,6 +31,7 @@ struct ExportRequest {
   Shape sample;              // input of the model, without the batch
   DType dtype = DType::f32;  // of the input
   // For ONNX files, see OnnxOptions.
+  int opset = 17;
   std::string input{};
   std::vector<std::string> outputs{};
   std::map<std::string, std::string> metadata{};

@@ -4,6 +4,7 @@
 
 #include <limits>
 #include <map>
+#include <memory>
 
 #include "autograd/modes.h"
 #include "autograd/ops/all_ops.h"
@@ -14,8 +15,6 @@
 namespace tandem::exporting {
 
 namespace {
-
-constexpr int kIrVersion = 8, kOpset = 17;
 
 // Parameters, statistics and constants by address; each is added to the graph at its first use.
 class Weights {
@@ -61,6 +60,7 @@ const TranslationTable& translations() {
     add_layer_translations(all);
     add_elementwise_translations(all);
     add_shape_translations(all);
+    add_attention_translations(all);
     add_recurrent_translations(all);
     return all;
   }();
@@ -196,18 +196,29 @@ std::vector<std::string> onnx_ops() {
 }
 
 std::string onnx_model(nn::Module& model, const Shape& sample, const OnnxOptions& options) {
+  require(options.opset == 17 || options.opset == 23, "onnx", "there are opsets 17 and 23, got {}",
+          options.opset);
   const auto* const ports = dynamic_cast<const nn::Ports*>(&model);
   const ComposedOps untranslated(has_no_translation);
-  const Trace trace =
-      ports ? trace_evaluation(model, *ports) : trace_evaluation(model, sample, options.dtype, options.graph);
-  Graph graph(trace.steps);
-  Exporter(model, graph, options).add(trace, ports);
+  const auto graph_of = [&](const Trace& trace) {
+    auto graph = std::make_unique<Graph>(options.opset, trace.free);
+    Exporter(model, *graph, options).add(trace, ports);
+    return graph;
+  };
+  std::unique_ptr<Graph> graph;
+  if (ports) {
+    const std::vector<FreeExtents> choices = free_extents(model, *ports);
+    graph = graph_of(trace_evaluation(model, *ports, choices.front()));
+    if (choices.size() > 1) graph->require_same(*graph_of(trace_evaluation(model, *ports, choices.back())));
+  } else {
+    graph = graph_of(trace_evaluation(model, sample, options.dtype, options.graph));
+  }
   files::ProtobufMessage file;  // a ModelProto
-  file.integer(1, kIrVersion)
+  file.integer(1, options.opset == 17 ? 8 : 11)
       .bytes(2, "tandem")
       .bytes(3, options.producer_version)
-      .message(7, graph.message());
-  file.message(8, files::ProtobufMessage().bytes(1, "").integer(2, kOpset));
+      .message(7, graph->message());
+  file.message(8, files::ProtobufMessage().bytes(1, "").integer(2, options.opset));
   for (const auto& [key, value] : options.metadata)
     file.message(14, files::ProtobufMessage().bytes(1, key).bytes(2, value));
   const std::size_t bytes = file.bytes().size();

@@ -1,4 +1,5 @@
-// A network as an ONNX model, opset 17, IR version 8 (https://onnx.ai/onnx/repo-docs/IR.html).
+// A network as an ONNX model: opset 17, IR version 8, or opset 23, IR version 11
+// (https://onnx.ai/onnx/repo-docs/IR.html).
 //
 // The graph has the ops of one traced forward (export/trace.h), not the modules. Sequential, residual blocks
 // and modules outside of this tree consist of ops, so only ops need translations (onnx_layers,
@@ -22,6 +23,7 @@
 namespace tandem::exporting {
 
 struct OnnxOptions {
+  int opset = 17;  // or 23, which has operators for attention, rotary positions, RMS norms and GELU
   std::string producer_version{};
   std::map<std::string, std::string> metadata{};  // metadata_props
   DType dtype = DType::f32;                       // of the samples: f32, or i64 indices
@@ -36,10 +38,10 @@ struct OnnxOptions {
 
 // The bytes of a .onnx file. Its input is f32 "images" [N,C,H,W] for samples [H,W,C], else f32 "features" or
 // i64 "indices" in the sample's layout; its output is f32 "logits" in Tandem's layout; "N" is dynamic. A
-// model with ports (nn/ports.h) has its ports as inputs and outputs, with "T" dynamic as well, and ignores
-// `sample`, `dtype` and names. The model is traced in evaluation mode and must be on the CPU; its modes and
-// gradients do not change. Throws UserError with the layer for an op without translation, and if the file
-// would exceed the format's 2 GiB.
+// model with ports (nn/ports.h) has its ports as inputs and outputs, with "T" and "P" dynamic as well, and
+// ignores `sample`, `dtype` and names. The model is traced in evaluation mode and must be on the CPU; its
+// modes and gradients do not change. Throws UserError with the layer for an op without translation, if the
+// file would exceed the format's 2 GiB, and for another opset.
 std::string onnx_model(nn::Module& model, const Shape& sample, const OnnxOptions& options = {});
 
 // Names of the ops with a translation, sorted.

@@ -14,6 +14,7 @@ class Formula {
  public:
   explicit Formula(const TranslationContext& context) : graph_(context.graph), x_(context.inputs[0]) {}
 
+  bool has_gelu() const { return graph_.opset() >= 20; }
   const std::string& x() const { return x_.name; }
   const std::vector<int>& order() const { return x_.order; }
   std::string scalar(double value) { return graph_.constant(value); }
@@ -50,14 +51,16 @@ std::string hardsigmoid(Formula& f, const ops::Hardsigmoid&) {
 }
 std::string relu6(Formula& f, const ops::Relu6&) { return f("Clip", {f.x(), f.scalar(0.0), f.scalar(6.0)}); }
 
-// x/2·(1 + erf(x/√2)); opset 17 has no Gelu.
+// x/2·(1 + erf(x/√2)).
 std::string gelu(Formula& f, const ops::Gelu&) {
+  if (f.has_gelu()) return f("Gelu", {f.x()}, {{"approximate", "none"}});
   const std::string erf = f("Erf", {f("Mul", {f.x(), f.scalar(std::numbers::sqrt2 / 2)})});
   return f("Mul", {f("Mul", {f.x(), f.scalar(0.5)}), f("Add", {erf, f.scalar(1.0)})});
 }
 
 // x·sigmoid(√(8/π)·(x + 0.044715·x³)), as in core/kernels/formulas.h.
 std::string gelu_tanh(Formula& f, const ops::GeluTanh&) {
+  if (f.has_gelu()) return f("Gelu", {f.x()}, {{"approximate", "tanh"}});
   const std::string square = f("Mul", {f.x(), f.x()});
   const std::string factor = f("Add", {f("Mul", {square, f.scalar(0.044715)}), f.scalar(1.0)});
   const std::string inner = f("Mul", {f("Mul", {f.x(), factor}), f.scalar(1.59576912160573071176)});
@@ -120,30 +123,46 @@ Value prelu(const TranslationContext& context, const ops::Prelu&) {
 Value swiglu(const TranslationContext& context, const ops::Swiglu&) {
   Graph& graph = context.graph;
   const Value x = graph.as_here(context.inputs[0]);
-  const std::vector<std::string> parts = graph.add("Split", {x.name}, 2, {{"axis", Index{-1}}});
+  const std::vector<std::string> parts = graph.split_evenly(x.name, 2, -1);
   const std::string gate = graph.add("Mul", {parts[0], graph.add("Sigmoid", {parts[0]})});
   return context.result(graph.add("Mul", {gate, parts[1]}));
 }
 
-// Cosines and sines [T,1,D/2] of the rows of x, or [N,T,1,D/2] of its positions.
+// Cosines and sines [T,1,D/2] of the rows of x, or [N,T,1,D/2] of its positions. Layers share them.
 std::vector<std::string> rotary_angles(const TranslationContext& context, const ops::Rotary& op) {
   Graph& graph = context.graph;
+  const Graph::Sharing sharing(graph);
   const std::string table = graph.as_here(context.inputs[1]).name;
   const auto list = [&](Index value) { return graph.constant(std::vector<Index>{value}); };
   std::string rows;
   if (context.inputs[2].defined()) {
     rows = graph.add("Gather", {table, graph.as_here(context.inputs[2]).name}, {{"axis", Index{0}}});
   } else {
-    const std::string steps =
-        graph.add("Shape", {graph.as_here(context.inputs[0]).name}, {{"start", Index{1}}, {"end", Index{2}}});
+    const std::string steps = graph.extent(context.inputs[0].shape[1]);
     const std::string last = op.first == 0 ? steps : graph.add("Add", {steps, list(op.first)});
     rows = graph.add("Slice", {table, list(op.first), last, list(0)});
   }
-  return graph.add("Split", {graph.add("Unsqueeze", {rows, list(-2)})}, 2, {{"axis", Index{-1}}});
+  return graph.split_evenly(graph.add("Unsqueeze", {rows, list(-2)}), 2, -1);
+}
+
+// RotaryEmbedding, whose rows have positions.
+Value rotary_embedding(const TranslationContext& context, const ops::Rotary& op) {
+  Graph& graph = context.graph;
+  const std::string x = graph.as_here(context.inputs[0]).name;
+  std::vector<std::string> given{x};
+  {
+    const Graph::Sharing sharing(graph);
+    for (const std::string& part : graph.split_evenly(graph.as_here(context.inputs[1]).name, 2, -1))
+      given.push_back(part);
+  }
+  given.push_back(graph.as_here(context.inputs[2]).name);
+  return context.result(
+      graph.add("RotaryEmbedding", given, {{"interleaved", Index{op.interleaved}}, {"num_heads", op.heads}}));
 }
 
 Value rotary(const TranslationContext& context, const ops::Rotary& op) {
   Graph& graph = context.graph;
+  if (graph.opset() >= 23 && context.inputs[2].defined()) return rotary_embedding(context, op);
   const Value x = graph.as_here(context.inputs[0]);
   const Index width = x.shape.at(-1), half = width / op.heads / 2;
   std::vector<std::string> angles = rotary_angles(context, op);
@@ -151,11 +170,12 @@ Value rotary(const TranslationContext& context, const ops::Rotary& op) {
   const std::vector<Index> split = op.interleaved ? std::vector<Index>{0, 0, op.heads, half, 2}
                                                   : std::vector<Index>{0, 0, op.heads, 2 * half};
   if (op.interleaved) {
+    const Graph::Sharing sharing(graph);
     for (std::string& angle : angles)
       angle = graph.add("Unsqueeze", {angle, graph.constant(std::vector<Index>{-1})});
   }
   const std::string heads = graph.add("Reshape", {x.name, graph.constant(split)});
-  const std::vector<std::string> pair = graph.add("Split", {heads}, 2, {{"axis", Index{-1}}});
+  const std::vector<std::string> pair = graph.split_evenly(heads, 2, -1);
   const auto turned = [&](const char* combine, const std::string& a, const std::string& b) {
     return graph.add(combine, {graph.add("Mul", {a, angles[0]}), graph.add("Mul", {b, angles[1]})});
   };

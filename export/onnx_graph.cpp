@@ -41,17 +41,13 @@ Message attribute_message(const std::string& name, const Attribute& value) {
 Index type_of(DType dtype) { return static_cast<Index>(dtype == DType::i64 ? OnnxType::i64 : OnnxType::f32); }
 
 // A ValueInfoProto.
-Message value_message(const std::string& name, const Value& value, DType dtype, Index steps,
+Message value_message(const std::string& name, const Value& value, DType dtype, const FreeExtents& free,
                       const std::string& rows = "N") {
   Message shape;
   for (const int axis : value.order) {
     const Index extent = value.shape[axis];
-    if (extent == 0)
-      shape.message(1, Message().bytes(2, rows));
-    else if (steps > 0 && extent == steps)
-      shape.message(1, Message().bytes(2, "T"));
-    else
-      shape.message(1, Message().integer(1, extent));
+    const std::string varies = extent == 0 ? rows : free.name_of(extent);
+    shape.message(1, varies.empty() ? Message().integer(1, extent) : Message().bytes(2, varies));
   }
   const Message tensor = Message().integer(1, type_of(dtype)).message(2, shape);
   return Message().bytes(1, name).message(2, Message().message(1, tensor));
@@ -105,6 +101,21 @@ void Graph::add_tensor(const std::string& name, std::span<const Index> extents, 
   tensors_.emplace_back(name, std::move(tensor));
 }
 
+std::string Graph::add_constant(std::span<const Index> extents, DType dtype, const void* data) {
+  const std::size_t bytes = static_cast<std::size_t>(Shape(extents).numel()) * size_of(dtype);
+  std::string own;
+  std::string& name =
+      sharing_
+          ? shared_constants_[{
+                dtype, {extents.begin(), extents.end()}, std::string(static_cast<const char*>(data), bytes)}]
+          : own;
+  if (name.empty()) {
+    name = unique("constant");
+    add_tensor(name, extents, dtype, data);
+  }
+  return name;
+}
+
 void Graph::add_weight(const std::string& name, const Tensor& tensor) {
   ensure(names_.insert(name).second, "onnx", "two tensors are called \"{}\"", name);
   ensure(tensor.dtype() == DType::f32 && tensor.device() == Device{}, "onnx", "weight \"{}\" is {}", name,
@@ -125,39 +136,62 @@ void Graph::drop_unused_weights() {
   std::erase_if(tensors_, [&](const auto& tensor) { return !used.contains(tensor.first); });
 }
 
+void Graph::fail_for_steps(const std::string& place) const {
+  throw UserError("onnx", fmt::format("{} depends on the sequence length, which is dynamic in the file; the "
+                                      "formats safetensors and npz contain the weights of any model",
+                                      place));
+}
+
 void Graph::require_no_steps(std::span<const Index> values) const {
-  const bool depends =
-      steps_ > 0 && std::ranges::any_of(values, [&](Index v) { return v != 0 && v % steps_ == 0; });
-  require(!depends, "onnx",
-          "layer \"{}\" depends on the sequence length, which is dynamic in the file; the formats "
-          "safetensors and npz contain the weights of any model",
-          layer_);
+  if (std::ranges::any_of(values, [&](Index value) { return free_.is_made_of_steps(value); }))
+    fail_for_steps(fmt::format("layer \"{}\"", layer_));
+}
+
+void Graph::require_same(const Graph& other) const {
+  const auto [node, other_node] = std::ranges::mismatch(nodes_, other.nodes_);
+  if (node != nodes_.end() || other_node != other.nodes_.end())
+    fail_for_steps(fmt::format("node \"{}\"", node != nodes_.end() ? node->name : other_node->name));
+  const auto same = [](const auto& a, const auto& b) {
+    return a.first == b.first && a.second.bytes() == b.second.bytes();
+  };
+  const auto [tensor, other_tensor] = std::ranges::mismatch(tensors_, other.tensors_, same);
+  if (tensor != tensors_.end() || other_tensor != other.tensors_.end()) {
+    const std::string& name = tensor != tensors_.end() ? tensor->first : other_tensor->first;
+    const auto reader = std::ranges::find_if(
+        nodes_, [&](const Node& each) { return std::ranges::count(each.inputs, name) > 0; });
+    fail_for_steps(fmt::format("node \"{}\"", reader != nodes_.end() ? reader->name : name));
+  }
 }
 
 std::string Graph::constant(double value) { return filled(value, {}); }
 
 std::string Graph::constant(const std::vector<Index>& values) {
   require_no_steps(values);
-  const std::string name = unique("constant");
   const Index extents[] = {static_cast<Index>(values.size())};
-  add_tensor(name, extents, DType::i64, values.data());
-  return name;
+  return add_constant(extents, DType::i64, values.data());
 }
 
 std::string Graph::constant(const std::vector<double>& values) {
-  const std::string name = unique("constant");
   const std::vector<float> rounded(values.begin(), values.end());
   const Index extents[] = {static_cast<Index>(values.size())};
-  add_tensor(name, extents, DType::f32, rounded.data());
-  return name;
+  return add_constant(extents, DType::f32, rounded.data());
 }
 
 std::string Graph::filled(double value, std::span<const Index> extents) {
   require_no_steps(extents);
-  const std::string name = unique("constant");
   const Tensor values = Tensor::full(Shape(extents), value);
-  add_tensor(name, extents, DType::f32, values.raw());
-  return name;
+  return add_constant(extents, DType::f32, values.raw());
+}
+
+std::string Graph::extent(Index value) {
+  const Sharing sharing(*this);
+  if (!free_.contains(value)) return constant(std::vector<Index>{value});
+  if (value == free_.past + free_.steps && free_.past > 0)
+    return add("Add", {extent(free_.past), extent(free_.steps)});
+  const auto source = sources_.find(value);
+  ensure(source != sources_.end(), "onnx", "no input has the extent {}", value);
+  const auto& [input, axis] = source->second;
+  return add("Shape", {input}, {{"start", axis}, {"end", axis + 1}});
 }
 
 std::string Graph::add(const std::string& op, std::vector<std::string> inputs, const Attributes& attributes) {
@@ -166,12 +200,24 @@ std::string Graph::add(const std::string& op, std::vector<std::string> inputs, c
 
 std::vector<std::string> Graph::add(const std::string& op, std::vector<std::string> inputs, int outputs,
                                     const Attributes& attributes) {
-  const std::string base = layer_.empty() ? op : layer_ + "/" + op;
-  std::vector<std::string> names;
-  for (int i = 0; i < outputs; ++i) names.push_back(unique(base));
   while (!inputs.empty() && inputs.back().empty()) inputs.pop_back();
+  std::vector<std::string> own, &names = sharing_ ? shared_[{op, inputs, attributes}] : own;
+  if (!names.empty()) return names;
+  const std::string base = layer_.empty() ? op : layer_ + "/" + op;
+  for (int i = 0; i < outputs; ++i) names.push_back(unique(base));
   nodes_.push_back({names[0], op, std::move(inputs), names, attributes});
   return names;
+}
+
+std::vector<std::string> Graph::split_evenly(const std::string& x, int parts, Index axis) {
+  Attributes attributes{{"axis", axis}};
+  if (opset_ >= 18) attributes.emplace_back("num_outputs", Index{parts});
+  return add("Split", {x}, parts, attributes);
+}
+
+std::string Graph::reduced_mean(const std::string& x, const std::vector<Index>& axes, bool keep_axes) {
+  if (opset_ >= 18) return add("ReduceMean", {x, constant(axes)}, {{"keepdims", Index{keep_axes}}});
+  return add("ReduceMean", {x}, {{"axes", axes}, {"keepdims", Index{keep_axes}}});
 }
 
 Value Graph::arranged(const Value& value, const std::vector<int>& order) {
@@ -192,7 +238,10 @@ std::string Graph::as_type(const std::string& name, OnnxType type) {
 
 void Graph::add_input(const Value& value, DType dtype) {
   ensure(names_.insert(value.name).second, "onnx", "two tensors are called \"{}\"", value.name);
-  inputs_.emplace_back(value.name, value_message(value.name, value, dtype, steps_));
+  inputs_.emplace_back(value.name, value_message(value.name, value, dtype, free_));
+  for (int axis = 0; axis < value.rank(); ++axis)
+    if (free_.contains(value.shape[axis]))
+      sources_.try_emplace(value.shape[axis], value.name, value.axis_there(axis));
 }
 
 void Graph::add_output(const Value& value, const std::string& name, DType dtype, const std::string& rows) {
@@ -203,7 +252,7 @@ void Graph::add_output(const Value& value, const std::string& name, DType dtype,
   // A value that is an output already keeps its name.
   const bool taken =
       std::ranges::any_of(outputs_, [&](const auto& output) { return output.first == result.name; });
-  outputs_.emplace_back(name, value_message(name, result, dtype, steps_, rows));
+  outputs_.emplace_back(name, value_message(name, result, dtype, free_, rows));
   if (!made || taken) {  // an output that is an input, a weight, or another output
     nodes_.push_back({name, "Identity", {result.name}, {name}, {}});
     return;

@@ -96,12 +96,14 @@ Value layer_norm(const TranslationContext& context, const ops::LayerNorm& op) {
                         {{"axis", Index{-op.axes}}, {"epsilon", op.eps}}));
 }
 
-// x·weight/√(mean x² + eps) over the last axis; opset 17 has no such operator.
+// x·weight/√(mean x² + eps) over the last axis, of `width` features; composed before opset 23.
 std::string rms_normalised(const TranslationContext& context, const std::string& x, const Value& weight,
-                           double eps) {
+                           double eps, Index width) {
   Graph& graph = context.graph;
-  const std::string squares = graph.add("ReduceMean", {graph.add("Mul", {x, x})},
-                                        {{"axes", std::vector<Index>{-1}}, {"keepdims", Index{1}}});
+  if (graph.opset() >= 23)
+    return graph.add("RMSNormalization", {x, weight_or(context, weight, 1.0, std::array{width})},
+                     {{"axis", Index{-1}}, {"epsilon", eps}});
+  const std::string squares = graph.reduced_mean(graph.add("Mul", {x, x}), {-1}, /*keep_axes=*/true);
   const std::string root = graph.add("Sqrt", {graph.add("Add", {squares, graph.constant(eps)})});
   const std::string y = graph.add("Div", {x, root});
   return weight.defined() ? graph.add("Mul", {y, graph.as_here(weight).name}) : y;
@@ -109,7 +111,8 @@ std::string rms_normalised(const TranslationContext& context, const std::string&
 
 Value rms_norm(const TranslationContext& context, const ops::RmsNorm& op) {
   const auto& in = context.inputs;
-  return context.result(rms_normalised(context, context.graph.as_here(in[0]).name, in[1], op.eps));
+  const Value x = context.graph.as_here(in[0]);
+  return context.result(rms_normalised(context, x.name, in[1], op.eps, x.shape.at(-1)));
 }
 
 std::vector<Value> residual_norm(const TranslationContext& context, const ops::ResidualNorm& op) {
@@ -120,7 +123,7 @@ std::vector<Value> residual_norm(const TranslationContext& context, const ops::R
   const std::string sum = graph.add("Add", {x.name, graph.as_here(in[1]).name});
   const Index width[] = {x.shape.at(-1)};
   const std::string normed =
-      op.rms ? rms_normalised(context, sum, in[2], op.eps)
+      op.rms ? rms_normalised(context, sum, in[2], op.eps, width[0])
              : graph.add("LayerNormalization",
                          {sum, weight_or(context, in[2], 1.0, width), weight_or(context, in[3], 0.0, width)},
                          {{"axis", Index{-1}}, {"epsilon", op.eps}});
@@ -177,8 +180,7 @@ std::string means_of_windows(Graph& graph, const std::string& x, int axis, Index
     const auto list = [&](Index value) { return graph.constant(std::vector<Index>{value}); };
     const Index first = i * extent / out, last = ((i + 1) * extent + out - 1) / out;
     const std::string slice = graph.add("Slice", {x, list(first), list(last), list(axis)});
-    means.push_back(
-        graph.add("ReduceMean", {slice}, {{"axes", std::vector<Index>{axis}}, {"keepdims", Index{1}}}));
+    means.push_back(graph.reduced_mean(slice, {axis}, /*keep_axes=*/true));
   }
   return graph.add("Concat", means, {{"axis", Index{axis}}});
 }

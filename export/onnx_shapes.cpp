@@ -4,11 +4,9 @@
 #include <limits>
 #include <optional>
 
-#include "autograd/ops/attention_ops.h"
 #include "autograd/ops/reduce_ops.h"
 #include "autograd/ops/shape_ops.h"
 #include "autograd/ops/softmax_ops.h"
-#include "core/kernels/attention.h"
 #include "export/onnx_translation.h"
 
 namespace tandem::exporting {
@@ -24,8 +22,8 @@ std::span<const Index> without_leading_ones(const Shape& shape) {
 
 // Extents for ONNX's Reshape. Dynamic extents, batch and sequence length, must stay in front; only axes of
 // extent 1 may appear or vanish before them. Absent if they do not.
-std::optional<std::vector<Index>> extents_of(const ops::Reshape& op, Index steps) {
-  const auto is_free = [&](Index extent) { return extent == 0 || (steps > 0 && extent == steps); };
+std::optional<std::vector<Index>> extents_of(const ops::Reshape& op, const FreeExtents& free) {
+  const auto is_free = [&](Index extent) { return free.contains(extent); };
   const auto from = without_leading_ones(op.from), to = without_leading_ones(op.to);
   const auto free_from = std::ranges::count_if(from, is_free), free_to = std::ranges::count_if(to, is_free);
   std::vector<Index> extents(op.to.begin(), op.to.end());
@@ -42,7 +40,7 @@ std::optional<std::vector<Index>> extents_of(const ops::Reshape& op, Index steps
 }
 
 Value reshape(const TranslationContext& context, const ops::Reshape& op) {
-  const auto extents = extents_of(op, context.graph.steps());
+  const auto extents = extents_of(op, context.graph.free());
   if (!extents)
     context.refuse(fmt::format("{} → {} does not keep the batch, or steps and batch, as the first axis",
                                to_string(op.from), to_string(op.to)));
@@ -81,17 +79,22 @@ Value stack(const TranslationContext& context, const ops::Stack& op) {
 Value slice(const TranslationContext& context, const ops::Slice& op) {
   const Value& x = context.inputs[0];
   const ops::Window& window = op.window;
+  const FreeExtents& free = context.graph.free();
   std::vector<Index> first, last, axes, step;
+  bool follows = false;  // as many rows of a longer table as there are steps
   for (int axis = 0; axis < x.rank(); ++axis) {
     if (window.small[axis] == window.large[axis]) continue;
     first.push_back(window.first[axis]);
     last.push_back(window.first[axis] + (window.small[axis] - 1) * window.step[axis] + 1);
     axes.push_back(x.axis_there(axis));
     step.push_back(window.step[axis]);
+    follows = first.back() == 0 && step.back() == 1 && last.back() == free.steps && last.size() == 1 &&
+              !free.is_made_of_steps(window.large[axis]);
   }
   Graph& graph = context.graph;
-  return context.result(graph.add("Slice", {x.name, graph.constant(first), graph.constant(last),
-                                            graph.constant(axes), graph.constant(step)}),
+  const std::string begin = graph.constant(first),
+                    end = follows ? graph.extent(last[0]) : graph.constant(last);
+  return context.result(graph.add("Slice", {x.name, begin, end, graph.constant(axes), graph.constant(step)}),
                         x.order);
 }
 
@@ -176,29 +179,6 @@ Value log_softmax(const TranslationContext& context, const ops::LogSoftmax& op) 
   return along_axis(context, "LogSoftmax", op.axis);
 }
 
-// Masked scores are -inf in ONNX, so their weight is 0 as well.
-Value masked_softmax(const TranslationContext& context, const ops::MaskedSoftmax& op) {
-  if (op.mask.lengths.defined() || op.mask.documents.defined())
-    context.refuse("sequence lengths have no translation; export a model without them");
-  Graph& graph = context.graph;
-  const Value x = graph.as_here(context.inputs[0]);
-  std::string scores = x.name;
-  if (op.mask.causal) {
-    const Index queries = x.shape.at(-2), keys = x.shape.at(-1);
-    graph.require_no_steps(std::array{queries, keys});
-    const Tensor mask = Tensor::zeros({queries, keys});
-    constexpr float kMasked = -std::numeric_limits<float>::infinity();
-    for (Index q = 0; q < queries; ++q) {
-      float* const row = mask.data<float>() + q * keys;
-      const KeyRange seen = seen_keys(op.mask, 0, q, queries, keys);
-      std::fill(row, row + seen.first, kMasked);
-      std::fill(row + seen.last, row + keys, kMasked);
-    }
-    scores = graph.add("Add", {scores, graph.add_packed_weight("mask", mask)});
-  }
-  return context.result(graph.add("Softmax", {scores}, {{"axis", Index{-1}}}));
-}
-
 std::vector<Index> axes_of(const ops::ReduceGeometry& geometry) {
   std::vector<Index> axes;
   for (int axis = 0; axis < geometry.x_shape.rank(); ++axis)
@@ -206,7 +186,6 @@ std::vector<Index> axes_of(const ops::ReduceGeometry& geometry) {
   return axes;
 }
 
-// ReduceSum takes its axes as an input, the other reductions as an attribute.
 Value sum(const TranslationContext& context, const ops::Sum& op) {
   const Value x = context.graph.as_here(context.inputs[0]);
   return context.result(context.graph.add("ReduceSum", {x.name, context.graph.constant(axes_of(op.geometry))},
@@ -214,8 +193,7 @@ Value sum(const TranslationContext& context, const ops::Sum& op) {
 }
 Value mean(const TranslationContext& context, const ops::Mean& op) {
   const Value x = context.graph.as_here(context.inputs[0]);
-  return context.result(context.graph.add(
-      "ReduceMean", {x.name}, {{"axes", axes_of(op.geometry)}, {"keepdims", Index{op.geometry.keep_axes}}}));
+  return context.result(context.graph.reduced_mean(x.name, axes_of(op.geometry), op.geometry.keep_axes));
 }
 
 }  // namespace
@@ -231,7 +209,6 @@ void add_shape_translations(TranslationTable& table) {
   add_translation(table, resize2d);
   add_translation(table, softmax);
   add_translation(table, log_softmax);
-  add_translation(table, masked_softmax);
   add_translation(table, sum);
   add_translation(table, mean);
 }

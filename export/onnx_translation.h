@@ -1,4 +1,4 @@
-// Translations of ops to ONNX, opset 17.
+// Translations of ops to ONNX, opset 17 or 23.
 #pragma once
 
 #include <functional>
@@ -40,6 +40,7 @@ using TranslationTable = std::map<const OpInfo*, Translation>;
 void add_layer_translations(TranslationTable& table);        // convolutions, products, norms, pools
 void add_elementwise_translations(TranslationTable& table);  // activations and arithmetic
 void add_shape_translations(TranslationTable& table);        // shape ops, softmax, reductions
+void add_attention_translations(TranslationTable& table);    // attention, masked softmax
 void add_recurrent_translations(TranslationTable& table);    // lstm, gru, rnn
 
 // Registers a function Value(const TranslationContext&, const Op&), or std::vector<Value>(…), for an op.
@@ -47,8 +48,11 @@ template <class Op, class Outputs>
 void add_translation(TranslationTable& table, Outputs (*translate)(const TranslationContext&, const Op&)) {
   table[&Op::info] = [translate](const TranslationContext& context) -> std::vector<Value> {
     const Op* op = op_of<Op>(context.call.outputs.at(0));
-    ensure(op != nullptr, "onnx", "the tape has lost the {} of layer \"{}\"", Op::info.name,
-           context.call.layer);
+    if (op == nullptr)
+      context.refuse(
+          "has no floating result, so its options are unknown; let the model take the tensor as the op "
+          "returns "
+          "it");
     return {translate(context, *op)};
   };
 }

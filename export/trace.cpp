@@ -5,6 +5,7 @@
 
 #include "autograd/modes.h"
 #include "autograd/observers.h"
+#include "core/error.h"
 
 namespace tandem::exporting {
 
@@ -57,18 +58,8 @@ class AllTrainable {
   std::vector<Parameter> frozen_;
 };
 
-// An extent of which no parameter extent is a multiple; a recurrent layer then runs this number of empty
-// steps.
-Index free_extent(nn::Module& model) {
-  Index extent = 1009;
-  const auto taken = [&] {
-    return std::ranges::any_of(model.parameters(), [&](const Parameter& parameter) {
-      return std::ranges::any_of(parameter.value().shape(), [&](Index own) { return own % extent == 0; });
-    });
-  };
-  while (taken()) ++extent;
-  return extent;
-}
+// A recurrent layer runs this number of empty steps.
+constexpr Index kUsualSteps = 1009;
 
 Tensor traced(const Shape& shape, DType dtype) {
   const Tensor zeros = Tensor::zeros(shape, {.dtype = dtype});
@@ -95,12 +86,45 @@ Trace trace_evaluation(nn::Module& model, const Shape& sample, DType dtype, cons
       [&](const TensorList& inputs) { return run ? run(inputs[0]) : TensorList{model(inputs[0])}; });
 }
 
-Trace trace_evaluation(nn::Module& model, const nn::Ports& ports) {
-  Trace trace{.inputs = {}, .calls = {}, .outputs = {}, .steps = free_extent(model)};
+std::vector<FreeExtents> free_extents(nn::Module& model, const nn::Ports& ports) {
+  const auto is_free = [&](Index extent) {  // nor the number of an axis
+    return extent > kMaxRank && std::ranges::none_of(model.parameters(), [&](const Parameter& parameter) {
+             return std::ranges::any_of(parameter.value().shape(),
+                                        [&](Index own) { return own % extent == 0; });
+           });
+  };
+  const std::vector<nn::Port> inputs = ports.inputs();
+  const bool has_past = std::ranges::any_of(inputs, [](const nn::Port& port) {
+    return std::ranges::find(port.extents, nn::Port::kPast) != port.extents.end();
+  });
+  const auto longest = ports.longest_steps();
+  std::vector<FreeExtents> choices;
+  for (Index steps = std::min(kUsualSteps, longest.value_or(kUsualSteps)); steps > 0 && choices.size() < 2;
+       steps += longest ? -1 : 1) {
+    if (!is_free(steps)) continue;
+    FreeExtents free{.steps = steps};
+    if (has_past) {
+      free.past = choices.empty() ? 2 * steps + 1 : choices[0].past + 1;
+      while (!is_free(free.past) || !is_free(free.past + steps) || free.past % steps == 0) ++free.past;
+    }
+    choices.push_back(free);
+  }
+  require(
+      !choices.empty(), "onnx",
+      "no number of steps between {} and the model's longest text, {}, differs from all divisors of the "
+      "extents of its weights, as the export needs; the formats safetensors and npz contain the weights of "
+      "any model",
+      kMaxRank + 1, longest.value_or(0));
+  return choices;
+}
+
+Trace trace_evaluation(nn::Module& model, const nn::Ports& ports, const FreeExtents& free) {
+  Trace trace{.inputs = {}, .calls = {}, .outputs = {}, .free = free};
   for (const nn::Port& port : ports.inputs()) {
     std::vector<Index> extents = port.extents;
     std::ranges::replace(extents, nn::Port::kRows, Index{0});
-    std::ranges::replace(extents, nn::Port::kSteps, trace.steps);
+    std::ranges::replace(extents, nn::Port::kSteps, free.steps);
+    std::ranges::replace(extents, nn::Port::kPast, free.past);
     trace.inputs.push_back(traced(Shape(std::span<const Index>(extents)), port.dtype));
   }
   return traced_run(model, std::move(trace),

@@ -1,7 +1,7 @@
 // Trace of the ops of one forward in evaluation mode, in the order of execution.
 //
-// The batch of the trace is empty, so it costs no arithmetic, and an extent of 0 always is the batch. The
-// traced sequence length differs from all extents of the parameters, so that it can be recognised. Tensors
+// The batch of the trace is empty, so it costs no arithmetic, and an extent of 0 always is the batch. Other
+// free extents differ from all extents of the parameters, so that they can be recognised. Tensors
 // are identified by their place on the tape, which also stores each op's options (op_of in autograd/apply.h),
 // so all public ops are seen without descriptions by layers. Tensors derived only from integers are not on
 // the tape, and are identified by their storage.
@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "export/free_extents.h"
 #include "nn/exported.h"
 #include "nn/module.h"
 #include "nn/ports.h"
@@ -27,7 +28,7 @@ struct Trace {
   TensorList inputs;
   std::vector<Call> calls;
   TensorList outputs;
-  Index steps = 0;  // the extent that represents the sequence length; 0: none
+  FreeExtents free{};
 };
 
 // Traces one input [0, sample…]. Every parameter is trainable during the trace, so that ops on frozen ones
@@ -35,7 +36,10 @@ struct Trace {
 // traced forward; empty: the model's call.
 Trace trace_evaluation(nn::Module& model, const Shape& sample, DType dtype = DType::f32,
                        const nn::Forward& run = {});
+// Extents for traces of a model with ports: two choices if there are as many, as values that a trace computes
+// from them differ in another. Throws UserError if no number of steps that the model takes can be recognised.
+std::vector<FreeExtents> free_extents(nn::Module& model, const nn::Ports& ports);
 // Traces inputs of the model's ports.
-Trace trace_evaluation(nn::Module& model, const nn::Ports& ports);
+Trace trace_evaluation(nn::Module& model, const nn::Ports& ports, const FreeExtents& free);
 
 }  // namespace tandem::exporting

@@ -142,26 +142,33 @@ Tensor Bert::scores(const Tensor& encoded) {
   return (*classifier_)(dropout(encoded, options_.dropout, training()));
 }
 
+Tensor Bert::outcome(const Tensor& hidden) {
+  if (classifier_) return scores(pooled(hidden));
+  return decoder_ ? word_scores(hidden) : next_scores(hidden);
+}
+
+Tensor Bert::forward(const Tensor& words) {
+  TensorList arguments(inputs().size());
+  arguments[0] = transpose(words, 0, 1);
+  return forward_outputs(arguments)[0];
+}
+
 TensorList Bert::forward_outputs(const TensorList& inputs) {
   require(inputs.size() == this->inputs().size(), kBert, "takes {} tensors, got {}", this->inputs().size(),
           inputs.size());
-  if (classifier_) return {scores(encode(inputs[0], inputs[1]))};
-  const Tensor segments = spans_ && inputs[2].defined() ? transpose(inputs[2], 0, 1) : Tensor();
-  const Tensor x = hidden({.tokens = transpose(inputs[0], 0, 1), .segments = segments, .lengths = inputs[1]});
-  if (spans_) {
-    TensorList ends = split(span_scores(x), {1, 1}, 2);
-    for (Tensor& scores : ends) scores = reshape(scores, {x.size(0), x.size(1)});
-    return ends;
-  }
-  const Shape of_rows{x.size(0) * x.size(1), x.size(2)};
-  return {reshape(word_scores(reshape(x, of_rows)), {x.size(0), x.size(1), options_.vocabulary})};
+  const Tensor x =
+      hidden({.tokens = inputs[0], .segments = spans_ ? inputs[2] : Tensor(), .lengths = inputs[1]});
+  if (!spans_) return {outcome(x)};
+  TensorList ends = split(span_scores(x), {1, 1}, 2);
+  for (Tensor& scores : ends) scores = reshape(scores, {x.size(0), x.size(1)});
+  return ends;
 }
 
 std::vector<nn::Port> Bert::inputs() const {
   using nn::Port;
-  std::vector<Port> ports{{"words", {Port::kSteps, Port::kRows}, DType::i64},
+  std::vector<Port> ports{{"input_ids", {Port::kRows, Port::kSteps}, DType::i64},
                           {"lengths", {Port::kRows}, DType::i64}};
-  if (spans_) ports.push_back({"segments", {Port::kSteps, Port::kRows}, DType::i64});
+  if (spans_) ports.push_back({"token_type_ids", {Port::kRows, Port::kSteps}, DType::i64});
   return ports;
 }
 

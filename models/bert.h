@@ -58,18 +58,15 @@ class Bert final : public SpanModel, public nn::Ports, public HasWordTables, pub
   Tensor scores(const Tensor& encoded) override;
   Index classes() const override { return options_.classes; }
 
-  // The output below for words [T,N] of full length.
-  Tensor forward(const Tensor& words) override {
-    TensorList arguments(inputs().size());
-    arguments[0] = words;
-    return forward_outputs(arguments)[0];
-  }
-  // Inputs "words" i64 [T,N], padded at the end, and "lengths" i64 [N]; output "logits": of the classes
-  // [N,classes] if there are any, else of the words [N,T,V]. For answers also the input "segments" i64 [T,N],
-  // and the outputs "start_logits" and "end_logits" [N,T] instead.
+  // The first output of the ports for words [T,N] of full length.
+  Tensor forward(const Tensor& words) override;
+  // Inputs "input_ids" i64 [N,T], padded at the end, and "lengths" i64 [N]; output "logits": of the classes
+  // [N,classes] if there are any, else of the words [N,T,V], or of pairs of texts [N,2]. For answers also the
+  // input "token_type_ids" i64 [N,T], and the outputs "start_logits" and "end_logits" [N,T] instead.
   TensorList forward_outputs(const TensorList& inputs) override;
   std::vector<nn::Port> inputs() const override;
   std::vector<std::string> outputs() const override;
+  std::optional<Index> longest_steps() const override { return options_.context; }
 
   std::string describe() const override;
   // Words are vocabulary 0, classes vocabulary 1.
@@ -80,6 +77,8 @@ class Bert final : public SpanModel, public nn::Ports, public HasWordTables, pub
 
  private:
   Tensor read(const MaskedTexts& texts) override;
+  // Of the classifier's head, or of that which pretraining has.
+  Tensor outcome(const Tensor& hidden);
   Tensor embedded(const MaskedTexts& texts);
 
   BertOptions options_;

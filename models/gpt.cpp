@@ -38,6 +38,14 @@ std::vector<std::int64_t> counted(Index count) {
   return values;
 }
 
+// Names of the ports of keys and values.
+std::vector<std::string> key_names(const char* prefix, Index layers) {
+  std::vector<std::string> names;
+  for (Index i = 0; i < layers; ++i)
+    for (const char* const part : {"key", "value"}) names.push_back(fmt::format("{}.{}.{}", prefix, i, part));
+  return names;
+}
+
 bool all_equal(const std::vector<Index>& values) {
   return std::ranges::all_of(values, [&](Index value) { return value == values.front(); });
 }
@@ -147,10 +155,15 @@ Tensor Gpt::loss(const Tensor& hidden, const Targets& targets) {
 // tokens [N,T], of which row n stands at position first[n] and after.
 Tensor Gpt::hidden(const Tensor& tokens, const std::vector<Index>& first, nn::KeyValueCache* cache) {
   const Index count = tokens.size(1);
-  Tensor x = (*wte_)(tokens);
   nn::SelfAttentionCall call{.alibi = options_.positions == GptPositions::alibi, .cache = cache};
-  if (wpe_) x = add(x, learned(first, count));
+  if (wpe_) return hidden(tokens, learned(first, count), call);
   if (rotary_) rotate(call, first, count);
+  return hidden(tokens, Tensor(), call);
+}
+
+Tensor Gpt::hidden(const Tensor& tokens, const Tensor& learned, nn::SelfAttentionCall call) {
+  Tensor x = (*wte_)(tokens);
+  if (learned.defined()) x = add(x, learned);
   x = dropout(x, options_.dropout, training());
   const bool wide = options_.residual == ResidualType::fp32;
   nn::Residual stream{wide ? cast(x, wide_of(x.dtype())) : x};
@@ -201,6 +214,40 @@ CausalModel::Advanced Gpt::read(const Tensor& words, const State& state, const T
   advanced.state.set("keys", cache.memory().keys);
   advanced.state.set("values", cache.memory().values);
   return advanced;
+}
+
+TensorList Gpt::forward_outputs(const TensorList& inputs) {
+  const auto layers = static_cast<std::size_t>(options_.layers);
+  require(inputs.size() == 2 + 2 * layers, kGpt,
+          "takes tokens, positions, and keys and values of {} layers, got {} tensors", layers, inputs.size());
+  const Tensor &tokens = inputs[0], &positions = inputs[1];
+  std::vector<nn::PastKeys> past;
+  for (std::size_t i = 0; i < layers; ++i) past.push_back({inputs[2 + 2 * i], inputs[3 + 2 * i]});
+  nn::SelfAttentionCall call{.alibi = options_.positions == GptPositions::alibi, .past = &past};
+  if (rotary_) {
+    call.rotary_table = *rotary_;
+    call.rotary = {.positions = positions, .interleaved = options_.rotary_interleaved};
+  }
+  TensorList outputs{scores(hidden(tokens, wpe_ ? (*wpe_)(positions) : Tensor(), call))};
+  for (const nn::PastKeys& each : past) outputs.insert(outputs.end(), {each.keys, each.values});
+  return outputs;
+}
+
+std::vector<nn::Port> Gpt::inputs() const {
+  using nn::Port;
+  std::vector<Port> ports;
+  for (const char* const name : {"input_ids", "position_ids"})
+    ports.push_back({name, {Port::kRows, Port::kSteps}, DType::i64});
+  const Index heads = options_.kv_heads > 0 ? options_.kv_heads : options_.heads;
+  for (const std::string& name : key_names("past_key_values", options_.layers))
+    ports.push_back({name, {Port::kRows, heads, Port::kPast, options_.width / options_.heads}});
+  return ports;
+}
+
+std::vector<std::string> Gpt::outputs() const {
+  std::vector<std::string> names = key_names("present", options_.layers);
+  names.insert(names.begin(), "logits");
+  return names;
 }
 
 std::string Gpt::describe() const {

@@ -7,6 +7,7 @@
 #include "nn/layers/embedding.h"
 #include "nn/layers/linear.h"
 #include "nn/layers/transformer_block.h"
+#include "nn/ports.h"
 
 namespace tandem::models {
 
@@ -39,9 +40,13 @@ struct GptOptions {
 // mlp.c_fc, mlp.c_proj}, ln_f and lm_head (with `tied` the same parameter as wte). Weights are [out,in];
 // c_attn has the rows of queries, keys and values, in this order, and with swiglu c_fc the gates first.
 //
+// Ports, for exports: "input_ids" and "position_ids" i64 [N,T], and for each layer i the earlier keys and
+// values, "past_key_values.{i}.key" and ".value" [N,G,P,D]; outputs "logits" [N,T,V], "present.{i}.key" and
+// ".value" [N,G,P+T,D]. All rows have the same number of earlier tokens, which may be 0.
+//
 // States are for generation: "position" i64 [1,N] in host memory, the tokens so far, and "keys" and "values"
 // [L,N,capacity,G·D] in the type of the keys.
-class Gpt final : public CausalModel, public HasWordTables, public ReadsForeignFiles {
+class Gpt final : public CausalModel, public nn::Ports, public HasWordTables, public ReadsForeignFiles {
  public:
   // Throws UserError for sizes below 1, and for heads that do not divide the width.
   explicit Gpt(const GptOptions& options);
@@ -54,6 +59,10 @@ class Gpt final : public CausalModel, public HasWordTables, public ReadsForeignF
   // Without the scores of all words in memory, if there are many.
   Tensor loss(const Tensor& hidden, const Targets& targets) override;
 
+  TensorList forward_outputs(const TensorList& inputs) override;
+  std::vector<nn::Port> inputs() const override;
+  std::vector<std::string> outputs() const override;
+
   std::string describe() const override;
   std::vector<WordTable> word_tables() const override;
   // Those of GPT-2, or with RMS norms of Llama.
@@ -65,6 +74,8 @@ class Gpt final : public CausalModel, public HasWordTables, public ReadsForeignF
   // Without a state, no keys are kept. Throws UserError for texts longer than learned positions.
   Advanced read(const Tensor& words, const State& state, const Tensor& lengths) override;
   Tensor hidden(const Tensor& tokens, const std::vector<Index>& first, nn::KeyValueCache* cache);
+  // `learned`: embeddings of the positions; absent if they are rotary.
+  Tensor hidden(const Tensor& tokens, const Tensor& learned, nn::SelfAttentionCall call);
   Tensor learned(const std::vector<Index>& first, Index count) const;
   void require_fits(Index tokens) const;
   // Sets the call's positions.

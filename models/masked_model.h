@@ -21,7 +21,7 @@ class MaskedModel : public TextEncoder {
   Tensor hidden(const MaskedTexts& texts) {
     return observed([&] { return read(texts); });
   }
-  // Logits of the words at some positions: [M,C], rows of hidden(), to [M,V].
+  // Logits of the words at some positions: [M,C], rows of hidden(), to [M,V]; or at all, [N,T,C] to [N,T,V].
   virtual Tensor word_scores(const Tensor& rows) = 0;
   // Logits [N,2] of pairs: class 0 if the second text follows the first one.
   virtual Tensor next_scores(const Tensor& hidden) = 0;

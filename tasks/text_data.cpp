@@ -62,6 +62,19 @@ NamedVocabulary vocabulary_of(const datasets::TextCodec& codec) {
   return all;
 }
 
+std::map<std::string, std::string> export_metadata_of(const Json& description, std::optional<Index> context) {
+  std::map<std::string, std::string> metadata;
+  if (context) metadata["tandem.context"] = std::to_string(*context);
+  for (const auto& [key, from] : {std::pair{"words", "vocabulary"},
+                                  {"tokenizer", "tokenizer"},
+                                  {"codec", "codec"},
+                                  {"max_words", "max_words"},
+                                  {"class_names", "classes"}})
+    if (description.contains(from))
+      metadata[std::string("tandem.") + key] = files::json_text(description.at(from));
+  return metadata;
+}
+
 void read_description(const std::function<void()>& read) try {
   read();
 } catch (const nlohmann::json::exception& error) {

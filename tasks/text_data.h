@@ -2,8 +2,10 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,6 +48,10 @@ void read_description(const std::function<void()>& read);
 // The codec of a saved description: "codec", or a "tokenizer" with a "vocabulary". Throws UserError for a
 // damaged one.
 datasets::TextCodecPtr saved_codec(const Json& description);
+// Metadata of an exported network: "tandem.words", "tandem.tokenizer", "tandem.codec", "tandem.max_words" and
+// "tandem.class_names", as far as the description of the data has them, and "tandem.context", the most tokens
+// that the model reads.
+std::map<std::string, std::string> export_metadata_of(const Json& description, std::optional<Index> context);
 // Throws UserError naming `weights` if the codecs differ; `ours` is that of the data `name`.
 void require_same_codec(const datasets::TextCodec& theirs, const datasets::TextCodec& ours,
                         const std::string& weights, const std::string& name);

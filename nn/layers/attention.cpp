@@ -40,7 +40,7 @@ Tensor SelfAttention::attend(const Tensor& x, const SelfAttentionCall& call) {
                            .training = training(),
                            .alibi = call.alibi};
   const Tensor projection = linear(x, in_weight_.tensor(), tensor_if_defined(in_bias_));
-  if (!call.rotary_table.defined() && !call.cache)
+  if (!call.rotary_table.defined() && !call.cache && !call.past)
     return (*out_)(multi_head_attention(projection, heads, options));
 
   const Index of_keys = heads.keys * (features_ / heads.queries);
@@ -53,8 +53,17 @@ Tensor SelfAttention::attend(const Tensor& x, const SelfAttentionCall& call) {
     turn.heads = heads.keys;
     key = rotary(key, call.rotary_table, turn);
   }
+  ensure(options_.causal || (!call.cache && !call.past), name_, "only causal attention has a cache");
+  if (call.past) {
+    const auto apart = [](const Tensor& t, Index count) {
+      return permute(reshape(t, {t.size(0), t.size(1), count, t.size(2) / count}), {0, 2, 1, 3});
+    };
+    PastKeys& all = call.past->at(static_cast<std::size_t>(call.layer));
+    all = {concat({all.keys, apart(key, heads.keys)}, 2), concat({all.values, apart(value, heads.keys)}, 2)};
+    const Tensor y = scaled_dot_product_attention(apart(query, heads.queries), all.keys, all.values, options);
+    return (*out_)(reshape(permute(y, {0, 2, 1, 3}), x.shape()));
+  }
   if (call.cache) {
-    ensure(options_.causal, name_, "only causal attention has a cache");
     const KeyValueCache::Seen seen = call.cache->append(call.layer, key, value);
     key = seen.keys;
     value = seen.values;

@@ -24,6 +24,11 @@ struct SelfAttentionOptions {
   AttentionNames names{};
 };
 
+// Keys and values [N,G,P,D] of earlier elements.
+struct PastKeys {
+  Tensor keys, values;
+};
+
 // Further inputs of a call.
 struct SelfAttentionCall {
   Tensor lengths{};        // of the texts, i64 [N] in host memory; absent: all T
@@ -31,7 +36,10 @@ struct SelfAttentionCall {
   RotaryOptions rotary{};  // positions of the elements; heads are the layer's
   bool alibi = false;      // scores less slope·distance, see AttentionOptions
   KeyValueCache* cache{};  // of the elements before x, which those of x are appended to; causal
-  Index layer = 0;         // of the cache
+  // Instead of a cache, the past of every layer as tensors, to which those of x are joined by ops: for
+  // graphs.
+  std::vector<PastKeys>* past{};
+  Index layer = 0;  // of the cache or the past
 };
 
 // Queries, keys and values are projections of tokens of E features, each head has E/heads columns of them,

@@ -188,10 +188,7 @@ std::string Language::text_of_data() const {
 }
 
 std::map<std::string, std::string> Language::export_metadata() const {
-  const Json description = data_->description();
-  if (description.contains("codec")) return {{"tandem.codec", files::json_text(description.at("codec"))}};
-  return {{"tandem.words", files::json_text(description.at("vocabulary"))},
-          {"tandem.tokenizer", files::json_text(description.at("tokenizer"))}};
+  return export_metadata_of(data_->description(), model_->context());
 }
 
 std::vector<std::string> Language::predict_options() const {

@@ -35,7 +35,7 @@ class Language final : public TextTask<LanguageOptions, LanguageData, models::Ca
   std::string text_of_data() const override;
   std::string samples_are() const override;
   std::vector<Signature> signatures() override { return {signature(steps())}; }
-  // "tandem.words" and "tandem.tokenizer", or "tandem.codec".
+  // "tandem.words" and "tandem.tokenizer", or "tandem.codec"; "tandem.context" if the model has one.
   std::map<std::string, std::string> export_metadata() const override;
   std::vector<std::string> predict_options() const override;
   void predict(const PredictRequest& request, Device device) override;

@@ -161,7 +161,7 @@ std::string MaskedLanguage::text_of_data() const {
 }
 
 std::map<std::string, std::string> MaskedLanguage::export_metadata() const {
-  return {{"tandem.codec", files::json_text(data_->codec().description())}};
+  return export_metadata_of(Json{{"codec", data_->codec().description()}}, model_->context());
 }
 
 void MaskedLanguage::predict(const PredictRequest& request, Device device) {

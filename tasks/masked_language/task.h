@@ -34,7 +34,7 @@ class MaskedLanguage final : public TextTask<MaskedLanguageOptions, MaskedLangua
   std::string text_of_data() const override;
   std::string samples_are() const override { return "texts"; }
   std::vector<Signature> signatures() override { return {signature(model_->context())}; }
-  // "tandem.codec".
+  // "tandem.codec" and "tandem.context".
   std::map<std::string, std::string> export_metadata() const override;
   std::vector<std::string> predict_options() const override {
     return {"inputs", "--top", "--logits", "--json"};

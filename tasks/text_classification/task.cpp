@@ -127,16 +127,7 @@ std::string TextClassification::text_of_data() const {
 }
 
 std::map<std::string, std::string> TextClassification::export_metadata() const {
-  const Json description = data_->description();
-  std::map<std::string, std::string> metadata;
-  for (const auto& [key, from] : {std::pair{"words", "vocabulary"},
-                                  {"tokenizer", "tokenizer"},
-                                  {"codec", "codec"},
-                                  {"max_words", "max_words"},
-                                  {"class_names", "classes"}})
-    if (description.contains(from))
-      metadata[std::string("tandem.") + key] = files::json_text(description.at(from));
-  return metadata;
+  return export_metadata_of(data_->description(), model_->longest_text());
 }
 
 void TextClassification::predict(const PredictRequest& request, Device device) {

@@ -37,7 +37,8 @@ class TextClassification final
   std::string text_of_data() const override;
   std::string samples_are() const override { return "texts"; }
   std::vector<Signature> signatures() override { return {signature(data_->max_words())}; }
-  // "tandem.words", "tandem.tokenizer", "tandem.max_words" and "tandem.class_names".
+  // "tandem.words" and "tandem.tokenizer" or "tandem.codec", "tandem.max_words", "tandem.class_names"; and
+  // "tandem.context" if the model has one.
   std::map<std::string, std::string> export_metadata() const override;
   std::vector<std::string> predict_options() const override {
     return {"inputs", "--top", "--logits", "--json"};

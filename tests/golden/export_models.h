@@ -1,6 +1,7 @@
 // The networks of the export tests: hashed weights and statistics, so that only results have to be stored.
 #pragma once
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "models/builder.h"
@@ -9,6 +10,7 @@
 #include "models/mlp.h"
 #include "models/resnet.h"
 #include "models/unet.h"
+#include "models/vit.h"
 #include "tests/golden/hashed.h"
 
 namespace tandem {
@@ -18,6 +20,7 @@ struct ExportCase {
   Shape sample;  // as the model takes it: [H,W,C] or [D]
   nn::ModulePtr model;
   DType dtype = DType::f32;  // of the samples; i64: indices below kVocabulary
+  int opset = 17;
 };
 
 inline constexpr Index kVocabulary = 11;
@@ -39,6 +42,13 @@ inline ExportCase export_case(std::string name, const Shape& sample, nn::ModuleP
   set_statistics(*model);
   model->eval();
   return {std::move(name), sample, std::move(model), dtype};
+}
+
+// The same network at opset 23.
+inline ExportCase at_23(ExportCase each) {
+  each.name += "_23";
+  each.opset = 23;
+  return each;
 }
 
 inline nn::ModulePtr layers_model(const char* layers, const Shape& sample, DType dtype = DType::f32) {
@@ -157,6 +167,11 @@ inline std::vector<ExportCase> export_cases() {
   const models::DcganOptions gan{.image_size = 16, .channels = 3, .noise = 20, .width = 8};
   cases.push_back(export_case("generator", {1, 1, 20}, models::dcgan_generator(gan)));
   cases.push_back(export_case("discriminator", {16, 16, 3}, models::dcgan_discriminator(gan)));
+  const models::VitOptions vit{
+      .num_classes = 10, .image = {12, 8}, .patch = 4, .layers = 2, .width = 8, .heads = 2};
+  cases.push_back(export_case("vit", {12, 8, 3}, std::make_shared<models::Vit>(vit)));
+  for (const char* const name : {"vit", "attention", "sequences", "images", "uneven"})
+    cases.push_back(at_23(*std::ranges::find(cases, name, &ExportCase::name)));
   return cases;
 }
 

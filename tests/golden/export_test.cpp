@@ -40,7 +40,7 @@ Tensor input_of(const ExportCase& each) {
 }
 
 std::string onnx_of(const ExportCase& each) {
-  return exporting::onnx_model(*each.model, each.sample, {.dtype = each.dtype});
+  return exporting::onnx_model(*each.model, each.sample, {.opset = each.opset, .dtype = each.dtype});
 }
 
 Tensor logits_of(const ExportCase& each, const Tensor& input) {

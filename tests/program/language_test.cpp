@@ -215,6 +215,18 @@ TEST_CASE("a GPT trains on windows, goes on to the bit and writes text", "[progr
   language.must_train("whole", short_run);
   CHECK(language.train_killed("killed", short_run, 1500, 3000) > 1);
   CHECK(language.same_end("whole", "killed"));
+  for (const std::string opset : {"17", "23"}) {
+    language.must({"export", "run", "--format", "onnx", "--opset", opset});
+    const std::string file = read_text(language / "run/exports/best.onnx");
+    for (const char* word :
+         {"input_ids", "position_ids", "past_key_values.1.value", "present.0.key", "P + T", "logits",
+          "h.1.attn.c_attn.weight", "tandem.words", R"(["<unk>","<end>",)", "tandem.context"})
+      CHECK_THAT(file, Contains(word));
+    CHECK((file.find("attn/Attention") != std::string::npos) == (opset == "23"));
+  }
+  CHECK_THAT(language.refused({"export", "run", "--format", "onnx", "--opset", "18"}), Contains("--opset"));
+  CHECK_THAT(language.refused({"export", "run", "--format", "npz", "--opset", "23"}),
+             Contains("--opset works only with --format onnx"));
 }
 
 TEST_CASE("a language model of subwords carries its codec", "[program][language]") {

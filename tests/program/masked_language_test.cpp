@@ -58,6 +58,11 @@ TEST_CASE("a masked language model learns, fills masks, and starts a classifier"
   texts.must_train("run", {"precision=amp_bf16"});
   const Json last = texts.events("run", "eval").back()["metrics"];
   CHECK(last["accuracy"].get<double>() > 0.9);
+  texts.must({"export", "run", "--format", "onnx"});
+  const std::string exported = read_text(texts / "run/exports/best.onnx");
+  for (const char* word : {"input_ids", "lengths", "logits", "cls.predictions.bias", "tandem.context",
+                           "tandem.codec", R"("name":"wordpiece")"})
+    CHECK_THAT(exported, Contains(word));
   CHECK_FALSE(last.contains("next_accuracy"));
   const Json filled =
       Json::parse(texts.must({"predict", "run", "the cook puts [MASK] into the soup", "--json"}).out);
