@@ -36,8 +36,9 @@ DataPtr QuestionData::describe(const QuestionAnsweringOptions& options, const Js
 DataPtr QuestionData::recall(const Json& description) {
   auto data = std::shared_ptr<QuestionData>(new QuestionData());
   data->corpus_.codec = saved_codec(description);
+  read_description([&] { data->name_ = description.at("name").get<std::string>(); });
+  if (description.contains("training_pieces")) return data;  // of a masked language model
   read_description([&] {
-    data->name_ = description.at("name").get<std::string>();
     data->training_samples_ = description.at("training_questions").get<Index>();
     data->unanswerable_ = description.at("unanswerable").get<bool>();
   });

@@ -15,7 +15,7 @@ class QuestionData final : public TextData<datasets::QuestionCorpus> {
   static DataPtr open(const QuestionAnsweringOptions& options, const Json* words_of = nullptr);
   // Without reading if the size of the codec is known; only its size is valid then.
   static DataPtr describe(const QuestionAnsweringOptions& options, const Json* words_of = nullptr);
-  // From description(): the codec, no text.
+  // From description(): the codec, no text. Also of the description of a masked language model.
   static DataPtr recall(const Json& description);
 
   Json description() const override;

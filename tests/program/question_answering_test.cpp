@@ -11,31 +11,33 @@ using Json = nlohmann::json;
 
 namespace {
 
-// "anna likes tea. boris likes jam. …": who likes what is asked. Every fourth question is about nobody.
+std::string filler(tandem::RandomStream& random) {
+  static constexpr const char* kFiller[] = {"and", "then", "so", "again", "it", "was", "late"};
+  std::string text;
+  for (std::uint32_t i = random.below(20); i > 0; --i) text += std::string(kFiller[random.below(7)]) + " ";
+  return text;
+}
+
+// "Ä. then so anna likes tea. it was late ": what is liked is asked for. Some contexts are longer than the
+// model reads. With `impossible`, every fourth says that nothing is liked, which has no answer.
 Json questions_file(int contexts, std::uint32_t seed, bool impossible) {
-  static constexpr const char* kPeople[] = {"anna", "boris", "clara", "dieter"};
+  static constexpr const char* kPeople[] = {"anna", "boris", "clara"};
   static constexpr const char* kThings[] = {"tea", "jam", "rye", "figs", "nuts", "ham"};
   tandem::RandomStream random({.seed = seed, .purpose = tandem::RandomPurpose::synthetic_data});
   Json paragraphs = Json::array();
   for (int c = 0; c < contexts; ++c) {
-    std::string context = "Ä. ";
-    Json qas = Json::array();
-    const std::uint32_t first = random.below(4);
-    for (std::uint32_t p = 0; p < 3; ++p) {
-      const std::string person = kPeople[(first + p) % 4], thing = kThings[random.below(6)];
-      context += person + " likes ";
-      qas.push_back(
-          {{"id", fmt::format("{}-{}-{}", seed, c, p)},
-           {"question", "What likes " + person + "?"},
-           {"answers", {{{"text", thing}, {"answer_start", static_cast<int>(context.size()) - 1}}}}});
-      context += thing + ". ";
-    }
-    if (impossible)
-      qas.push_back({{"id", fmt::format("{}-{}-none", seed, c)},
-                     {"question", fmt::format("What likes {}?", kPeople[(first + 3) % 4])},
-                     {"answers", Json::array()},
-                     {"is_impossible", true}});
-    paragraphs.push_back({{"context", context}, {"qas", qas}});
+    const std::string person = kPeople[random.below(3)];
+    const bool none = impossible && c % 4 == 3;
+    const std::string thing = none ? "nothing" : kThings[random.below(6)];
+    const std::string before = "Ä. " + filler(random) + person + " likes ";
+    Json question{{"id", fmt::format("{}-{}", seed, c)},
+                  {"question", fmt::format("What likes {}?", person)},
+                  {"answers", Json::array()},
+                  {"is_impossible", none}};
+    if (!none)  // Ä has two bytes
+      question["answers"].push_back({{"text", thing}, {"answer_start", static_cast<int>(before.size()) - 1}});
+    const std::string context = before + thing + ". " + filler(random);
+    paragraphs.push_back({{"context", context}, {"qas", Json::array({question})}});
   }
   return {{"version", "v2.0"}, {"data", {{{"title", "likes"}, {"paragraphs", paragraphs}}}}};
 }
@@ -51,7 +53,7 @@ Json answers_config() {
         {"test", "test.json"},
         {"codec", {{"name", "wordpiece"}, {"size", 100}, {"min_count", 1}}},
         {"max_question", 8},
-        {"batch_size", 32}}},
+        {"batch_size", 16}}},
       {"optimizer", {{"name", "adamw"}, {"lr", 0.003}}},
       {"epochs", 2},
       {"threads", 1},
@@ -60,7 +62,7 @@ Json answers_config() {
 
 class Answers : public Project {
  public:
-  explicit Answers(const Json& patch = Json::object(), bool impossible = true, int contexts = 80)
+  explicit Answers(const Json& patch = Json::object(), bool impossible = true, int contexts = 120)
       : Project(answers_config(), patch) {
     write("train.json", questions_file(contexts, 1, impossible).dump());
     write("test.json", questions_file(20, 2, impossible).dump());
@@ -76,29 +78,30 @@ const Json kWithoutDropout{{"model", {{"dropout", 0.0}, {"attention_dropout", 0.
 
 TEST_CASE("a model learns to answer questions, and where there is no answer", "[program][answers]") {
   Json patch = kWithoutDropout;
-  patch.merge_patch({{"epochs", 30}, {"eval", {{"predictions", true}, {"every_epochs", 30}}}});
-  const Answers answers(patch, true, 160);
+  patch.merge_patch({{"epochs", 10}, {"eval", {{"predictions", true}, {"every_epochs", 10}}}});
+  const Answers answers(patch, true);
   answers.must_train("run", {"precision=amp_bf16"});
   const Json last = answers.events("run", "eval").back()["metrics"];
   CHECK(last["f1"].get<double>() > 0.9);
   CHECK(last["exact_match"].get<double>() > 0.9);
   const Json predictions = Json::parse(read_text(answers / "run/predictions.json"));
-  CHECK(predictions.size() == 80);
-  CHECK(predictions.at("2-3-none") == "");
+  CHECK(predictions.size() == 20);
+  CHECK(predictions.at("2-3") == "");
 
-  answers.write("context.txt", "Ä. Anna likes JAM. boris likes tea. clara likes nuts.\n");
-  const auto asked = [&](const std::string& question, const std::vector<std::string>& more) {
-    return answers.must(joined({"predict", "run", "context.txt", "--question", question}, more)).out;
+  const auto asked = [&](const std::string& context, const std::vector<std::string>& more = {}) {
+    return answers.must(joined({"predict", "run", context, "--question", "What likes anna?"}, more)).out;
   };
-  CHECK_THAT(asked("What likes anna?", {}), Catch::StartsWith("What likes anna?  JAM "));
-  const Json one = Json::parse(asked("What likes boris?", {"--json", "--top", "3"}));
-  CHECK(one["answer"] == "tea");
+  answers.write("context.txt", "Ä. it was Anna likes JAM. so it was late\n");
+  CHECK_THAT(asked("context.txt"), Catch::StartsWith("What likes anna?  JAM "));
+  const Json one = Json::parse(asked("context.txt", {"--json", "--top", "3"}));
+  CHECK(one["answer"] == "JAM");
   CHECK(one["predictions"].size() == 3);
-  CHECK(one["predictions"][0]["start"] == 31);
+  CHECK(one["predictions"][0]["start"] == 21);
   CHECK(one["predictions"][0]["probability"].get<double>() > 0.5);
-  CHECK_THAT(asked("What likes dieter?", {}), Contains("(no answer)"));
-  CHECK(Json::parse(asked("What likes dieter?", {"--json"}))["answer"].is_null());
-  CHECK_THAT(asked("What likes dieter?", {"--threshold", "1000"}), !Contains("(no answer)"));
+  const std::string nothing = "it was anna likes nothing. so it was late";
+  CHECK_THAT(asked(nothing), Contains("(no answer)"));
+  CHECK(Json::parse(asked(nothing, {"--json"}))["answer"].is_null());
+  CHECK_THAT(asked(nothing, {"--threshold", "1000"}), !Contains("(no answer)"));
   answers.must({"predict", "run", "test.json", "--out", "again.json"});
   CHECK(Json::parse(read_text(answers / "again.json")) == predictions);
   CHECK_THAT(answers.refused({"predict", "run", "--question", "Who?"}), Contains("inputs are missing"));
@@ -122,11 +125,11 @@ TEST_CASE("question answering that is killed again and again ends as if it had n
 }
 
 TEST_CASE("every command takes question answering", "[program][answers]") {
-  const Answers answers({}, false);
+  const Answers answers(Json::object(), false);
   answers.must_train("run");
   answers.check_commands({{"predict", "run", "anna likes tea.", "--question", "What likes anna?"}});
   CHECK_THAT(answers.must({"train", "config.json", "--dry-run"}).out,
-             Contains("240 questions to train on") && Contains("32 windows of up to"));
+             Contains("120 questions to train on") && Contains("16 windows of up to"));
   CHECK_THAT(answers.refused_to_train({"data.codec=words"}), Contains("use wordpiece"));
   CHECK_THAT(answers.refused_to_train({"data.train=none.json"}), Contains("none.json"));
   CHECK_THAT(answers.refused({"predict", "run", "x", "--prompt", "y"}), Contains("takes no --prompt"));
