@@ -69,9 +69,11 @@ TEST_CASE("a masked language model learns, fills masks, and starts a classifier"
   CHECK(filled["mask"] == 0);
   CHECK(filled["predictions"][0]["name"] == "salt");
   CHECK_THAT(texts.refused({"predict", "run", "no mask"}), Contains("has no [MASK]"));
-  CHECK_THAT(texts.refused({"predict", "run",
-                            "rain falls rain falls rain falls rain falls rain falls rain falls [MASK] rain"}),
-             Contains("pieces, the model reads at most 16"));
+  CHECK_THAT(
+      texts.refused(
+          {"predict", "run",
+           "rain falls rain falls rain falls rain falls rain falls rain falls rain falls [MASK] rain"}),
+      Contains("pieces, the model reads at most 16"));
 
   std::string labelled;
   for (int i = 0; i < 40; ++i)
