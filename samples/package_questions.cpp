@@ -13,7 +13,7 @@ namespace tandem::datasets {
 namespace {
 
 constexpr std::size_t kPackages = 4;  // in a context
-constexpr std::size_t kWords = 30;    // of a description
+constexpr std::size_t kWords = 18;    // of a description
 constexpr std::string_view kParagraph = " . ";
 
 struct TitledPackage {
