@@ -45,7 +45,7 @@ std::vector<Index> lengths_of_windows(const QuestionWindows& all, Index count) {
 
 }  // namespace
 
-void add_windows(const EncodedQuestions& from, std::size_t question, const WindowOptions& options,
+void add_windows(const EncodedQuestions& from, std::size_t question, const QuestionWindowOptions& options,
                  std::vector<QuestionWindow>& to) {
   const Question& asked = from.questions[question];
   const PlacedText& context = from.context_pieces[asked.context];
@@ -91,8 +91,8 @@ void write_window(const EncodedQuestions& from, const QuestionWindow& window, co
   std::fill_n(segments + window.first, window.length() - window.first, 1);
 }
 
-QuestionWindows windows_of(std::shared_ptr<const EncodedQuestions> questions, const WindowOptions& options,
-                           Index first_number) {
+QuestionWindows windows_of(std::shared_ptr<const EncodedQuestions> questions,
+                           const QuestionWindowOptions& options, Index first_number) {
   QuestionWindows all{.questions = std::move(questions), .windows = {}, .first_number = first_number};
   for (std::size_t i = 0; i < all.questions->questions.size(); ++i)
     add_windows(*all.questions, i, options, all.windows);

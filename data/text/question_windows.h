@@ -20,7 +20,7 @@ namespace tandem::datasets {
 // Excludes positions from a softmax; finite in every dtype.
 inline constexpr float kPaddingScore = -10000.0F;
 
-struct WindowOptions {
+struct QuestionWindowOptions {
   Index longest = 384;      // tokens of a window
   Index max_question = 64;  // pieces of a question that are read, its first ones
   Index stride = 128;       // pieces from the begin of a window to that of the next
@@ -42,7 +42,7 @@ struct QuestionWindow {
 };
 
 // Appends the windows of a question. Throws UserError when a window has no room for the context.
-void add_windows(const EncodedQuestions& from, std::size_t question, const WindowOptions& options,
+void add_windows(const EncodedQuestions& from, std::size_t question, const QuestionWindowOptions& options,
                  std::vector<QuestionWindow>& to);
 
 struct WindowMarks {
@@ -60,8 +60,8 @@ struct QuestionWindows {
 
   Index size() const { return static_cast<Index>(windows.size()); }
 };
-QuestionWindows windows_of(std::shared_ptr<const EncodedQuestions> questions, const WindowOptions& options,
-                           Index first_number = 0);
+QuestionWindows windows_of(std::shared_ptr<const EncodedQuestions> questions,
+                           const QuestionWindowOptions& options, Index first_number = 0);
 
 class QuestionSource final : public BucketSource {
  public:

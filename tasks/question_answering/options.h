@@ -16,7 +16,7 @@ struct QuestionAnsweringOptions {
       static const options::Schema& schema();
     };
     datasets::ChosenSet<datasets::question_sets, Common> questions;
-    Index max_question = 64, stride = 128;  // datasets::WindowOptions
+    Index max_question = 64, stride = 128;  // datasets::QuestionWindowOptions
     static const options::Schema& schema();
   };
   struct Evaluation {

@@ -132,7 +132,8 @@ void print_answers(const datasets::Question& question, std::span<const AnswerCho
 
 void answer_questions(models::SpanModel& model, const QuestionData& data,
                       const QuestionAnsweringOptions::Evaluation& options,
-                      const datasets::WindowOptions& windows, const PredictRequest& request, Device device) {
+                      const datasets::QuestionWindowOptions& windows, const PredictRequest& request,
+                      Device device) {
   const NoGrad no_grad;
   const auto questions = std::make_shared<const datasets::EncodedQuestions>(
       datasets::encode_questions(asked_questions(request), data.codec()));

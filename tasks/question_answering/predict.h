@@ -14,6 +14,7 @@ namespace tandem::tasks {
 // model must be on `device`, in evaluation mode. Throws UserError for unreadable files.
 void answer_questions(models::SpanModel& model, const QuestionData& data,
                       const QuestionAnsweringOptions::Evaluation& options,
-                      const datasets::WindowOptions& windows, const PredictRequest& request, Device device);
+                      const datasets::QuestionWindowOptions& windows, const PredictRequest& request,
+                      Device device);
 
 }  // namespace tandem::tasks

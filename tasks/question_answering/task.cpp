@@ -35,7 +35,7 @@ QuestionAnswering::QuestionAnswering(const QuestionAnsweringOptions& options, co
   }
 }
 
-datasets::WindowOptions QuestionAnswering::window_options() const {
+datasets::QuestionWindowOptions QuestionAnswering::window_options() const {
   return {.longest = model_->context(),
           .max_question = options_.data.max_question,
           .stride = options_.data.stride};

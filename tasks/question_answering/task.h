@@ -45,7 +45,7 @@ class QuestionAnswering final : public TextTask<QuestionAnsweringOptions, Questi
                                      const datasets::BucketOptions& options, Device device) const;
   // Throws as TextData::split.
   const std::shared_ptr<const datasets::QuestionWindows>& windows(const std::string& split) const;
-  datasets::WindowOptions window_options() const;
+  datasets::QuestionWindowOptions window_options() const;
   // Multiples of which padded windows stay within the context.
   Index grid() const;
 
