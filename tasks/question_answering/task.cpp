@@ -8,7 +8,6 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "core/shapes_backend.h"
-#include "files/json_text.h"
 #include "tasks/families.h"
 #include "tasks/question_answering/predict.h"
 #include "tasks/synthetic.h"
@@ -22,8 +21,8 @@ QuestionAnswering::QuestionAnswering(const QuestionAnsweringOptions& options, co
   if (model_->context() <= least)
     throw options::OptionError(
         "model.context",
-        fmt::format("must be above {}: a question of data.max_question={} pieces, the marks and a "
-                    "piece of a context; is {}",
+        fmt::format("must be above {}: a question of data.max_question={} pieces, [CLS], two [SEP] "
+                    "and a piece of a context; is {}",
                     least, options_.data.max_question, model_->context()));
   if (!data_->is_open()) return;
   const datasets::QuestionCorpus& corpus = data_->corpus();
@@ -129,7 +128,7 @@ std::string QuestionAnswering::text_of_data() const {
     const auto without = std::ranges::count_if(corpus.train.questions,
                                                [](const auto& question) { return question.answers.empty(); });
     text += fmt::format(
-        "; {} training questions without answer; {} training windows; {:.1f} % of the pieces of training "
+        "; {} training questions without an answer; {} training windows; {:.1f} % of the pieces of training "
         "contexts are unknown",
         without, windows("train")->size(),
         100.0 * static_cast<double>(corpus.train.unknown) / static_cast<double>(corpus.train.pieces));
@@ -139,7 +138,7 @@ std::string QuestionAnswering::text_of_data() const {
 }
 
 std::map<std::string, std::string> QuestionAnswering::export_metadata() const {
-  return {{"tandem.codec", files::json_text(data_->codec().description())}};
+  return export_metadata_of(Json{{"codec", data_->codec().description()}}, model_->context());
 }
 
 void QuestionAnswering::predict(const PredictRequest& request, Device device) {

@@ -15,7 +15,7 @@ namespace tandem::tasks {
 // Batches are windows of similar length (data/text/question_windows.h).
 class QuestionAnswering final : public TextTask<QuestionAnsweringOptions, QuestionData, models::SpanModel> {
  public:
-  // Throws options::OptionError when the model finds no answers, or has no room for a question and a context.
+  // Throws options::OptionError when the model is no SpanModel, or has no room for a question and a context.
   QuestionAnswering(const QuestionAnsweringOptions& options, const Context& context,
                     std::shared_ptr<const QuestionData> data);
 
@@ -31,7 +31,7 @@ class QuestionAnswering final : public TextTask<QuestionAnsweringOptions, Questi
   std::string text_of_data() const override;
   std::string samples_are() const override { return "windows"; }
   std::vector<Signature> signatures() override { return {signature(model_->context())}; }
-  // "tandem.codec".
+  // "tandem.codec" and "tandem.context".
   std::map<std::string, std::string> export_metadata() const override;
   std::vector<std::string> predict_options() const override {
     return {"inputs", "--question", "--top", "--logits", "--json", "--threshold", "--out"};
@@ -46,7 +46,7 @@ class QuestionAnswering final : public TextTask<QuestionAnsweringOptions, Questi
   // Throws as TextData::split.
   const std::shared_ptr<const datasets::QuestionWindows>& windows(const std::string& split) const;
   datasets::QuestionWindowOptions window_options() const;
-  // Multiples of which padded windows stay within the context.
+  // Lengths of padded windows are multiples of this, which stay within the context.
   Index grid() const;
 
   QuestionEvaluation::Parts parts_;  // of train, validation and test; empty if the data is only described
