@@ -61,7 +61,7 @@ BackwardChain without_shared(const std::vector<const Node*>& borders,
 }  // namespace
 
 Tensor scale_gradient(const Tensor& x, int log2_factor) {
-  // Recomputed parts have no borders, in neither pass.
+  // Recomputed parts have no borders, in either pass.
   if (!x.defined() || !x.requires_grad() || !GradMode::records() || recomputes()) return x;
   const PrecisionScope none(nullptr);
   const WideGradients wide(has_wide_gradient(x));

@@ -134,7 +134,7 @@ class Engine {
   }
 
   void process(Node& node) {
-    // The recorded ops round the gradients of a recomputed node.
+    // Gradients of a recomputed node are rounded by the ops that it records.
     if (!node.is_recomputed() || is_captured(node)) capture(node);
     if (Leaf* leaf = as_leaf(node)) {
       finish_leaf(*leaf);

@@ -16,7 +16,8 @@ class GradMode : ScopedValue<bool> {
   static bool records();
 };
 
-// Ops are not recorded, although gradients are enabled: backward records them (autograd/recompute.h).
+// Scope in which ops are not recorded, although gradients are enabled: backward records them
+// (autograd/recompute.h).
 class RecordLater : ScopedValue<bool> {
  public:
   explicit RecordLater(bool later);

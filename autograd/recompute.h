@@ -12,7 +12,7 @@ namespace tandem {
 
 using RecomputedFunction = std::function<TensorList(const TensorList& inputs)>;
 
-// function(inputs), of which only the inputs are kept. Backward runs the function a second time, records it
+// Calls function(inputs) and keeps only the inputs. Backward runs the function a second time, records it
 // then, and continues in it, so values and gradients have the bits of an ordinary call: the second pass draws
 // the random numbers of the first, and repeats its casts and types, whatever scopes are active in backward.
 //
@@ -26,7 +26,7 @@ using RecomputedFunction = std::function<TensorList(const TensorList& inputs)>;
 TensorList recomputed(const RecomputedFunction& function, const TensorList& inputs,
                       std::span<const Parameter> parameters = {});
 
-// Functions are recorded at once, for analyses of the graph of a forward pass.
+// Scope in which recomputed() records at once, for analyses of the graph of a forward pass.
 class KeepActivations : ScopedValue<bool> {
  public:
   KeepActivations();

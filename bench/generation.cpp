@@ -1,5 +1,5 @@
-// Times a token that GPT-2 124M generates with its cache, weights random, beside the time to read as many
-// bytes as the products' weights have, which a token takes at least.
+// Times tokens that GPT-2 124M generates with its cache and random weights, and reads as many bytes as the
+// weights of its matrix products have: the least time of a token.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -95,7 +95,7 @@ Index bytes_of_products(models::Gpt& model, std::size_t bytes_of_element) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("times a token of GPT-2 124M, and reading its weights");
+  CLI::App app("compares the time of a generated token of GPT-2 124M with that of reading its weights");
   const std::map<std::string, amp::Precision> precisions{{"fp32", amp::Precision::fp32()},
                                                          {"amp_bf16", amp::Precision::amp_bf16()},
                                                          {"amp_fp16", amp::Precision::amp_fp16()}};
@@ -103,8 +103,9 @@ int main(int argc, char** argv) {
   Index prompt = 64, tokens = 64;
   std::vector<std::string> names{"fp32", "amp_bf16"};
   app.add_option("--threads", threads)->check(CLI::PositiveNumber);
-  app.add_option("--prompt", prompt, "tokens before")->check(CLI::PositiveNumber);
-  app.add_option("--tokens", tokens, "tokens to generate; the median counts")->check(CLI::PositiveNumber);
+  app.add_option("--prompt", prompt, "tokens of the prompt")->check(CLI::PositiveNumber);
+  app.add_option("--tokens", tokens, "tokens to generate, of which the median time is printed")
+      ->check(CLI::PositiveNumber);
   app.add_option("--precision", names)->check(CLI::IsMember(precisions));
   CLI11_PARSE(app, argc, argv);
 

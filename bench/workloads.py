@@ -59,7 +59,7 @@ WORKLOADS = {
     "gpt_char": transformer(
         "GPT 4×128, 4 heads, 100 characters, 12 × 64 tokens", "gpt_char", 16, 10, 12 * 64, 808_576, 100,
         note="Here and in the other Transformers PyTorch uses scaled_dot_product_attention and fused AdamW; both sides clip gradients "
-             "of text models to a norm of 1. Compiled: torch.compile of the model with its loss, whose memory leaves out the peak of "
+             "of text models to a norm of 1. Compiled: torch.compile of the model with its loss, whose memory excludes the peak of "
              "the compilation. An item is a token."),
     "gpt_char_384": transformer("GPT 6×384, 6 heads, 100 characters, 4 × 256 tokens", "gpt_char_384", 2, 4, 4 * 256, 10_758_528, 100),
     "gpt2_124m": transformer("GPT-2 124M, 4 × 256 tokens", "gpt2_124m", 1, 2, 4 * 256, 124_439_808, 50257),

@@ -199,8 +199,8 @@ class Program {
         ->check(CLI::PositiveNumber);
     sub->add_option(
         "--threshold", request.threshold,
-        "minimum score of boxes to show, 0 to 1 (eval.shown of the run); or how much the score of "
-        "no answer must exceed that of the best one (eval.null_threshold)");
+        "detection: minimum score of boxes to show, 0 to 1 (eval.shown of the run); question answering: "
+        "margin by which the score of no answer must exceed that of the best answer (eval.null_threshold)");
   }
 
   void add_export() {
@@ -214,9 +214,10 @@ class Program {
         ->required();
     sub->add_option("--out", export_.out, "output file; default: RUN/exports/WEIGHTS.FORMAT");
     sub->add_flag("--json", export_.json, kJson);
-    sub->add_option("--opset", export_.opset,
-                    "of onnx files: 17, or 23 with operators for attention, rotary positions, RMS norms and "
-                    "GELU (17)")
+    sub->add_option(
+           "--opset", export_.opset,
+           "opset of onnx files: 17, or 23, which has operators for attention, rotary positions, RMS norms "
+           "and GELU (17)")
         ->check(CLI::IsMember({17, 23}));
     sub->add_flag("--suppress", export_.suppress,
                   "for detectors with onnx: append non-maximum suppression to the network");

@@ -44,7 +44,7 @@ struct PredictArguments : RunArguments {
 struct ExportArguments : RunArguments {
   std::string format;  // safetensors, npz or onnx
   std::string out;     // empty: RUN/exports/WEIGHTS.FORMAT
-  int opset = 17;      // of onnx files, or 23
+  int opset = 17;      // or 23; of onnx files
   bool suppress = false, json = false;
 };
 

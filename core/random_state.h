@@ -8,7 +8,7 @@ namespace tandem {
 // The key that next_random_key() starts from on this thread.
 RandomKey random_state();
 
-// The same calls as after random_state() draw the same numbers again.
+// Scope in which random ops draw the numbers that follow `state` again.
 class RandomStateScope : ScopedValue<RandomKey> {
  public:
   explicit RandomStateScope(const RandomKey& state);

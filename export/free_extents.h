@@ -1,4 +1,4 @@
-// FreeExtents: extents of a trace that stand for those which vary between calls.
+// FreeExtents: numbers that stand for the dynamic extents in a trace: batch, steps and past.
 #pragma once
 
 #include "core/shape.h"

@@ -196,7 +196,7 @@ std::vector<std::string> onnx_ops() {
 }
 
 std::string onnx_model(nn::Module& model, const Shape& sample, const OnnxOptions& options) {
-  require(options.opset == 17 || options.opset == 23, "onnx", "there are opsets 17 and 23, got {}",
+  require(options.opset == 17 || options.opset == 23, "onnx", "the opset must be 17 or 23, got {}",
           options.opset);
   const auto* const ports = dynamic_cast<const nn::Ports*>(&model);
   const ComposedOps untranslated(has_no_translation);

@@ -1,5 +1,5 @@
-// Attention: composed of products and a softmax, or from opset 23 ONNX's Attention. Which keys a query sees
-// is computed from positions, so steps are free; layers with the same mask share it.
+// Attention: composed of products and a softmax, or from opset 23 ONNX's Attention. The graph computes masks
+// from positions, so the number of steps is dynamic; layers with the same mask share it.
 //
 // ONNX's causal masks align the first query with the first key, Tandem's the last ones. They agree only for
 // as many queries as keys; other masks are given as tensors.
@@ -50,7 +50,7 @@ struct Scores {
 std::string seen_of(const TranslationContext& context, const AttentionMask& mask, const Scores& scores) {
   if (mask.documents.defined())
     context.refuse(
-        "documents of packed texts have no translation; export a model that reads one text in a row");
+        "documents of packed texts have no translation; export a model that reads one text per row");
   Graph& graph = context.graph;
   const std::string lengths = mask.lengths.defined() ? context.weight(mask.lengths).name : "";
   const Graph::Sharing sharing(graph);
@@ -179,7 +179,7 @@ bool has_operator(const Graph& graph, const ops::Attention& op, int rank) {
 Value attention(const TranslationContext& context, const ops::Attention& op) {
   Graph& graph = context.graph;
   const AttentionSizes& size = op.size;
-  if (op.dropout > 0.0) context.refuse("drops out; export in evaluation mode");
+  if (op.dropout > 0.0) context.refuse("applies dropout; export in evaluation mode");
   const std::array<Value, 3> parts = parts_of(context, op);
   if (parts[1].shape.at(-2) != size.keys)
     context.refuse("reads the first keys of a larger cache; export a model that takes its past as an input");

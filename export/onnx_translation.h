@@ -49,10 +49,7 @@ void add_translation(TranslationTable& table, Outputs (*translate)(const Transla
   table[&Op::info] = [translate](const TranslationContext& context) -> std::vector<Value> {
     const Op* op = op_of<Op>(context.call.outputs.at(0));
     if (op == nullptr)
-      context.refuse(
-          "has no floating result, so its options are unknown; let the model take the tensor as the op "
-          "returns "
-          "it");
+      context.refuse("returns integers, so its options are unknown; make its result an input of the model");
     return {translate(context, *op)};
   };
 }

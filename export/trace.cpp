@@ -111,9 +111,8 @@ std::vector<FreeExtents> free_extents(nn::Module& model, const nn::Ports& ports)
   }
   require(
       !choices.empty(), "onnx",
-      "no number of steps between {} and the model's longest text, {}, differs from all divisors of the "
-      "extents of its weights, as the export needs; the formats safetensors and npz contain the weights of "
-      "any model",
+      "the export needs a number of steps from {} to {}, the model's longest text, that divides no extent of "
+      "its weights, and there is none; the formats safetensors and npz contain the weights of any model",
       kMaxRank + 1, longest.value_or(0));
   return choices;
 }

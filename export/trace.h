@@ -1,7 +1,7 @@
 // Trace of the ops of one forward in evaluation mode, in the order of execution.
 //
 // The batch of the trace is empty, so it costs no arithmetic, and an extent of 0 always is the batch. Other
-// free extents differ from all extents of the parameters, so that they can be recognised. Tensors
+// dynamic extents differ from all extents of the parameters, so that they can be recognised. Tensors
 // are identified by their place on the tape, which also stores each op's options (op_of in autograd/apply.h),
 // so all public ops are seen without descriptions by layers. Tensors derived only from integers are not on
 // the tape, and are identified by their storage.
@@ -36,8 +36,9 @@ struct Trace {
 // traced forward; empty: the model's call.
 Trace trace_evaluation(nn::Module& model, const Shape& sample, DType dtype = DType::f32,
                        const nn::Forward& run = {});
-// Extents for traces of a model with ports: two choices if there are as many, as values that a trace computes
-// from them differ in another. Throws UserError if no number of steps that the model takes can be recognised.
+// Dynamic extents for traces of a model with ports: two choices if possible, since values that a trace
+// computes from extents differ between the two. Throws UserError if no number of steps that the model takes
+// can be recognised.
 std::vector<FreeExtents> free_extents(nn::Module& model, const nn::Ports& ports);
 // Traces inputs of the model's ports.
 Trace trace_evaluation(nn::Module& model, const nn::Ports& ports, const FreeExtents& free);

@@ -77,7 +77,7 @@ class Bert final : public SpanModel, public nn::Ports, public HasWordTables, pub
 
  private:
   Tensor read(const MaskedTexts& texts) override;
-  // Of the classifier's head, or of that which pretraining has.
+  // Logits of the classifier's head, or of the pretraining head.
   Tensor outcome(const Tensor& hidden);
   Tensor embedded(const MaskedTexts& texts);
 

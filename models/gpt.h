@@ -11,8 +11,8 @@
 
 namespace tandem::models {
 
-// A table, rotation of queries and keys, scores of attention less slope·distance (ALiBi), or none: the causal
-// mask alone tells positions apart.
+// Position encoding: learned table, rotation of queries and keys, attention scores minus slope·distance
+// (ALiBi), or none, where the causal mask alone tells positions apart.
 enum class GptPositions : std::uint8_t { learned, rotary, alibi, none };
 // Type of sums of branches: FP32, or that of the branches, 16-bit under mixed precision.
 enum class ResidualType : std::uint8_t { fp32, low };
@@ -56,7 +56,7 @@ class Gpt final : public CausalModel, public nn::Ports, public HasWordTables, pu
   bool is_bounded() const override { return options_.positions == GptPositions::learned; }
   bool carries_state() const override { return false; }
   Tensor scores(const Tensor& hidden) override { return (*lm_head_)(hidden); }
-  // Without the scores of all words in memory, if there are many.
+  // Without storing the scores of all words, if the vocabulary is large.
   Tensor loss(const Tensor& hidden, const Targets& targets) override;
 
   TensorList forward_outputs(const TensorList& inputs) override;
@@ -74,7 +74,7 @@ class Gpt final : public CausalModel, public nn::Ports, public HasWordTables, pu
   // Without a state, no keys are kept. Throws UserError for texts longer than learned positions.
   Advanced read(const Tensor& words, const State& state, const Tensor& lengths) override;
   Tensor hidden(const Tensor& tokens, const std::vector<Index>& first, nn::KeyValueCache* cache);
-  // `learned`: embeddings of the positions; absent if they are rotary.
+  // `learned`: embeddings of the positions; absent for other position encodings.
   Tensor hidden(const Tensor& tokens, const Tensor& learned, nn::SelfAttentionCall call);
   Tensor learned(const std::vector<Index>& first, Index count) const;
   void require_fits(Index tokens) const;

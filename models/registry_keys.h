@@ -40,12 +40,13 @@ options::Describe<Keys>& add_classes(options::Describe<Keys>& keys) {
                   size_rule());
 }
 
-// Of models of Transformer blocks.
+// Keys of models with Transformer blocks.
 template <class Keys>
 options::Describe<Keys>& add_recompute(options::Describe<Keys>& keys) {
-  return keys.key("recompute", of<Keys>(&Keys::recompute),
-                  "activations that backward computes again instead of keeping them: those within the "
-                  "perceptrons (mlp), or all but the inputs of blocks; less memory, the same results");
+  return keys.key(
+      "recompute", of<Keys>(&Keys::recompute),
+      "activations that backward recomputes instead of storing them: those of the perceptrons (mlp), "
+      "or all but the inputs of blocks (block); less memory, the same results");
 }
 
 inline Index channels_of(std::optional<Index> given, const DataInfo& data, Index fallback) {

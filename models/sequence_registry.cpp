@@ -140,10 +140,9 @@ ModelInfo gpt_info() {
       .key("norm", of<Keys>(&Keys::norm), "layer norm, or root mean square norm (Llama)")
       .key("eps", of<Keys>(&Keys::eps), "constant that norms add to variances",
            {.min = 0.0, .open_min = true})
-      .key(
-          "positions", of<Keys>(&Keys::positions),
-          "learned table, rotation of queries and keys (Llama), attention scores that fall with the distance "
-          "(alibi), or none")
+      .key("positions", of<Keys>(&Keys::positions),
+           "position encoding: learned table, rotation of queries and keys (rotary, Llama), attention scores "
+           "that decrease with the distance (alibi), or none")
       .key("rotary_theta", of<Keys>(&Keys::rotary_theta), "base of the wavelengths of rotary positions",
            {.min = 1.0})
       .key("rotary_interleaved", of<Keys>(&Keys::rotary_interleaved),
@@ -270,8 +269,7 @@ ModelInfo transformer_info() {
       .key("heads", of<Keys>(&Keys::heads), "heads of attention; must divide the width", size_rule())
       .key("inner", of<Keys>(&Keys::inner), "width of the perceptrons", size_rule())
       .key("norm_first", of<Keys>(&Keys::norm_first),
-           "norm before each branch (pre-norm); false: after it is added (post-norm), which learns only with "
-           "a "
+           "pre-norm: a norm before each branch; false: post-norm, after the branch is added, which needs a "
            "warm-up of the learning rate")
       .key("dropout", of<Keys>(&Keys::dropout),
            "dropout probability of embeddings, attention weights and branches", probability_rule())

@@ -27,7 +27,7 @@ class SequenceToSequence : public nn::Module {
   virtual Memory encode(const Tensor& source, const Tensor& lengths) = 0;
   // Reads target words [T,R] after `state`, which is empty before the first word. R = W rows for each of the
   // N sources, number source·W + hypothesis; T or W is 1. The memory is not copied W times. Training uses
-  // read(), so advance() may keep no gradients if a model has both.
+  // read(), so the advance() of a model that has both may run without gradients.
   virtual Advanced advance(const Tensor& words, const Memory& memory, const State& state) = 0;
   // Logits of the next target word, [T,R,V].
   virtual Tensor scores(const Tensor& hidden) = 0;

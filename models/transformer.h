@@ -1,4 +1,4 @@
-// Transformer: encoder–decoder of attention for translation (Vaswani et al. 2017).
+// Transformer: encoder–decoder for translation (Vaswani et al. 2017).
 #pragma once
 
 #include "models/sequence_to_sequence.h"
@@ -25,7 +25,7 @@ struct TransformerOptions {
   nn::Recompute recompute = nn::Recompute::none;
 };
 
-// Tokens are embeddings · √width plus sinusoidal positions, which have no end. Both stacks end with a norm.
+// Tokens are embeddings · √width plus sinusoidal positions, which have no limit. Both stacks end with a norm.
 //
 // Parameters have the names of torch.nn.Transformer, encoder.layers.{i}.{self_attn, linear1, linear2, norm1,
 // norm2}, encoder.norm, decoder.layers.{i}.{self_attn, multihead_attn, linear1, linear2, norm1, norm2, norm3}

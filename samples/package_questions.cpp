@@ -41,8 +41,8 @@ TitledPackage titled(const PackageDescription& record) {
           .begin = first_words(rest.substr(0, rest.find(kParagraph)), kWords)};
 }
 
-// Packages of a context come from even distances, so that they are unlike; the order changes from one to the
-// next.
+// Packages of a context are at equal distances in the list, so that they differ; their order changes from one
+// context to the next.
 Questions questions_about(const std::vector<TitledPackage>& packages) {
   Questions all;
   const std::size_t contexts = packages.size() / kPackages;
@@ -93,7 +93,8 @@ QuestionParts package_questions(const std::filesystem::path& path) {
 
 QuestionRegistry::Entry package_questions_entry() {
   return QuestionRegistry::entry<PackageTextOptions>(
-      "package_questions", "which package a title belongs to, from descriptions of Debian's packages",
+      "package_questions",
+      "questions for the package that has a given title, from descriptions of Debian's packages",
       PackageTextOptions::schema(), [](const PackageTextOptions& own) {
         return package_questions(own.path ? std::filesystem::path(*own.path)
                                           : fetched_package_descriptions());

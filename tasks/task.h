@@ -172,7 +172,7 @@ struct PredictRequest {
   std::optional<double> temperature;     // of sampling; 0: always the most likely
   std::optional<double> top_p;           // share of probability to sample from
   std::optional<double> repetition_penalty;
-  std::optional<double> threshold;  // minimum score of shown results, or of no result over the best one
+  std::optional<double> threshold;  // minimum score of shown boxes, or margin of "no answer"
   std::optional<std::string> stop;  // text that ends generation
 };
 

@@ -47,7 +47,7 @@ void describe_parameters(const nn::Module& model, Footprint& footprint) {
   }
 }
 
-// Steps with each setting of the model's Transformer blocks, which keep the last one.
+// Memory of a step with each `recompute` of the model's Transformer blocks, which keep the last setting.
 std::vector<MemoryFigures> for_each_recompute(nn::Module& model, const std::function<MemoryFigures()>& step) {
   std::vector<nn::TransformerBlock*> blocks;
   model.visit([&](const std::string&, nn::Module& module) {
@@ -182,7 +182,7 @@ void require_memory(const config::Loaded& loaded, const Footprint& footprint) {
   const std::string recompute =
       fits == footprint.recompute.end()
           ? ""
-          : fmt::format("set model.recompute to {}, which needs {}, or ",
+          : fmt::format("set model.recompute to {}, which needs {}; otherwise ",
                         nn::kRecomputeNames[static_cast<std::size_t>(fits - footprint.recompute.begin())],
                         text(fits->peak));
   throw UserError(

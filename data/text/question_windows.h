@@ -23,7 +23,7 @@ inline constexpr float kPaddingScore = -10000.0F;
 struct QuestionWindowOptions {
   Index longest = 384;      // tokens of a window
   Index max_question = 64;  // pieces of a question that are read, its first ones
-  Index stride = 128;       // pieces from the begin of a window to that of the next
+  Index stride = 128;       // pieces from the start of a window to that of the next
 };
 
 // Tokens of a window besides question and context.

@@ -21,7 +21,7 @@ struct Questions {
   std::vector<Question> questions;
 
   Index size() const { return static_cast<Index>(questions.size()); }
-  // The part of the context from the first answer on that is the answer.
+  // Bytes of the first answer in the context.
   Range answer_of(const Question& question) const {
     return {question.answer_at, question.answer_at + question.answers.front().size()};
   }

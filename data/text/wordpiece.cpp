@@ -243,7 +243,7 @@ WordPieceMarks wordpiece_marks(const TextCodec& codec) {
 
 PlacedText encode_with_places(const TextCodec& codec, std::string_view text) {
   const auto* const own = dynamic_cast<const WordPieceCodec*>(&codec);
-  ensure(own != nullptr, "codec", "{} knows no places of its pieces", codec.name());
+  ensure(own != nullptr, "codec", "{} gives no offsets of its pieces", codec.name());
   return own->encode_with_places(text);
 }
 

@@ -34,10 +34,10 @@ struct SelfAttentionCall {
   Tensor lengths{};        // of the texts, i64 [N] in host memory; absent: all T
   Tensor rotary_table{};   // of rotary_table(); absent: queries and keys are not rotated
   RotaryOptions rotary{};  // positions of the elements; heads are the layer's
-  bool alibi = false;      // scores less slope·distance, see AttentionOptions
+  bool alibi = false;      // scores minus slope·distance, see AttentionOptions
   KeyValueCache* cache{};  // of the elements before x, which those of x are appended to; causal
-  // Instead of a cache, the past of every layer as tensors, to which those of x are joined by ops: for
-  // graphs.
+  // Past of every layer as tensors, instead of a cache. Ops append the keys and values of x, so that graphs
+  // of exports contain this.
   std::vector<PastKeys>* past{};
   Index layer = 0;  // of the cache or the past
 };
@@ -64,7 +64,7 @@ class MultiHeadLayer : public Module {
   std::shared_ptr<Linear> out_;
 };
 
-// [N,T,E] → [N,T,E]: every token queries those of its own text.
+// [N,T,E] → [N,T,E]: every token attends to those of its own text.
 class SelfAttention final : public MultiHeadLayer {
  public:
   SelfAttention(Index features, const SelfAttentionOptions& options)

@@ -30,9 +30,9 @@ AttentionMemory CrossAttention::memory(const Tensor& x, const Tensor& lengths) {
 Tensor CrossAttention::attend(const Tensor& x, const AttentionMemory& memory) {
   require_tokens(x);
   const Index texts = memory.keys.size(0);
-  require(texts > 0 && x.size(0) % texts == 0, name_, "{} texts cannot query {} in equal parts", x.size(0),
-          texts);
-  // The texts that query one are its queries, side by side.
+  require(texts > 0 && x.size(0) % texts == 0, name_,
+          "the texts of the queries must be a multiple of the {} of the memory, got {}", texts, x.size(0));
+  // Texts that attend to the same one are its queries, side by side.
   const Tensor queries = reshape(projected(x, 0), {texts, x.size(0) / texts * x.size(1), features_});
   const Tensor found =
       multi_head_attention(queries, memory.keys, memory.values, {.queries = options_.heads},

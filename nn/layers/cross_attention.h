@@ -12,14 +12,14 @@ struct CrossAttentionOptions {
   AttentionNames names{};
 };
 
-// Texts that other texts query, projected for one layer.
+// Keys and values of the texts that are attended to, projected for one layer.
 struct AttentionMemory {
   Tensor keys, values;  // [N,S,E]
   Tensor lengths{};     // of the texts, i64 [N] in host memory; absent: all S
 };
 
-// Tokens of N·W texts query those of N others. Parameters and their initialisation as self-attention
-// (MultiHeadLayer).
+// Tokens of N·W texts attend to those of N others. Parameters and their initialisation are those of
+// MultiHeadLayer.
 class CrossAttention final : public MultiHeadLayer {
  public:
   CrossAttention(Index features, const CrossAttentionOptions& options);

@@ -14,7 +14,7 @@ class SinusoidalPositions final : public Module {
 
   Tensor forward(const Tensor& x) override { return added(x, 0); }
   using Module::operator();
-  // x [N,T,C] plus the positions first, …, first + T − 1, which have no end.
+  // x [N,T,C] plus the positions first, …, first + T − 1, which have no limit.
   Tensor operator()(const Tensor& x, Index first) {
     return observed([&] { return added(x, first); });
   }

@@ -13,12 +13,12 @@ namespace tandem::nn {
 
 enum class BlockNorm : std::uint8_t { layer, rms };
 enum class BlockActivation : std::uint8_t { gelu, gelu_tanh, relu, swiglu };
-// Activations of a block that backward computes again instead of keeping them: none, those within the
-// perceptron, or all but the block's input.
+// Activations of a block that backward recomputes instead of storing them: none, those of the perceptron, or
+// all but the block's input.
 enum class Recompute : std::uint8_t { none, mlp, block };
 inline constexpr std::array kRecomputeNames{"none", "mlp", "block"};
 
-// Paths of a block's parameters, which every family of models has its own of. `attention` is a SelfAttention,
+// Paths of a block's parameters, different in each family of models. `attention` is a SelfAttention,
 // `cross` a CrossAttention, and `projections` are paths below either.
 struct BlockNames {
   std::string norm1, attention;
@@ -65,7 +65,7 @@ class TransformerBlock final : public Module {
                       const AttentionMemory& memory = {}) {
     return observed([&] { return pass(in, call, memory); });
   }
-  // Of the block's cross-attention.
+  // Input of the block's cross-attention.
   AttentionMemory memory(const Tensor& x, const Tensor& lengths);
   std::string describe() const override;
 

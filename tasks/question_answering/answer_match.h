@@ -12,10 +12,11 @@ std::string normalised_answer(std::string_view text);
 
 struct AnswerMatch {
   bool exact = false;
-  double f1 = 0.0;  // of the words, counted with repetitions
+  double f1 = 0.0;  // of the words, with repetitions
 };
-// The best over the accepted answers, of which those that are empty when normalised do not count; without
-// any, over the empty one. Where one side has no words, F1 is 1 if the other has none either.
+// Best match over the accepted answers. Those that are empty when normalised are ignored; if no other is
+// left, the empty answer is the accepted one. If a side has no words, F1 is 1 if the other has none either,
+// else 0.
 AnswerMatch match_answer(std::string_view answer, std::span<const std::string> accepted);
 
 }  // namespace tandem::tasks

@@ -25,7 +25,7 @@ class QuestionData final : public TextData<datasets::QuestionCorpus> {
 
   const datasets::TextCodec& codec() const { return *corpus_.codec; }
   datasets::WindowMarks marks() const;
-  // Whether training questions are without answer, so that "none" is an answer.
+  // Whether some training questions have no answer, so that "no answer" can be predicted.
   bool has_unanswerable() const { return unanswerable_; }
 
  private:

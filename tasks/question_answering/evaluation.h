@@ -12,14 +12,14 @@
 
 namespace tandem::tasks {
 
-// Mean cross entropy of the first and of the last piece of the answers; a sum over windows on request.
+// Mean cross entropy of the first and of the last piece of the answers; with `sum` the sum over windows.
 Tensor span_loss(const Tensor& scores, const datasets::Batch& batch, bool sum = false);
 
 class QuestionEvaluation final : public Evaluation {
  public:
   using Parts = std::vector<std::shared_ptr<const datasets::QuestionWindows>>;  // by number
 
-  // Keeps references. `keeps`: also gives predictions.json.
+  // Keeps references. `keeps`: artifacts() has predictions.json.
   QuestionEvaluation(models::SpanModel& model, const Parts& parts,
                      const QuestionAnsweringOptions::Evaluation& options, bool unanswerable, bool keeps)
       : model_(model), parts_(parts), options_(options), unanswerable_(unanswerable), keeps_(keeps) {}
@@ -40,7 +40,7 @@ class QuestionEvaluation final : public Evaluation {
   };
 
   const datasets::QuestionWindows& part_of_window(std::int64_t number) const;
-  // Calls `use(questions, index, answer)` for each question.
+  // Calls `use(question, answer)` for each question, with "" for no answer.
   template <class Use>
   void each_answer(const Use& use) const;
 

@@ -7,9 +7,10 @@ namespace tandem::tasks {
 const options::Schema& QuestionAnsweringOptions::Data::Common::schema() {
   static const options::Schema schema =
       options::Describe<Common>()
-          .key("codec", &Common::codec, "pieces of the texts; wordpiece, which knows their places in a text",
+          .key("codec", &Common::codec,
+               "codec of the texts: wordpiece, the only one that gives the offsets of pieces in a text",
                {.required = true})
-          .rule("codec", "knows no places of its pieces in a text; use wordpiece",
+          .rule("codec", "gives no offsets of its pieces in a text; use wordpiece",
                 [](const Common& o) { return o.codec.name() == "wordpiece"; });
   return schema;
 }
@@ -18,10 +19,11 @@ const options::Schema& QuestionAnsweringOptions::Data::schema() {
   static const options::Schema schema =
       options::Describe<Data>()
           .include(&Data::questions)
-          .key("max_question", &Data::max_question, "pieces of a question that are read, its first ones",
+          .key("max_question", &Data::max_question,
+               "maximum number of pieces of a question; longer ones are cut",
                {.min = 1, .max = datasets::kMaxPieces})
           .key("stride", &Data::stride,
-               "pieces from the begin of a window to that of the next, for contexts that do not fit "
+               "distance between the starts of neighbouring windows in pieces, for contexts that do not fit "
                "model.context",
                {.min = 1, .max = datasets::kMaxPieces})
           .short_key("name");
@@ -31,14 +33,14 @@ const options::Schema& QuestionAnsweringOptions::Data::schema() {
 const options::Schema& QuestionAnsweringOptions::Evaluation::schema() {
   static const options::Schema schema =
       options::Describe<Evaluation>()
-          .key("max_answer", &Evaluation::max_answer, "most pieces of an answer",
+          .key("max_answer", &Evaluation::max_answer, "maximum number of pieces of an answer",
                {.min = 1, .max = datasets::kMaxPieces})
           .key("n_best", &Evaluation::n_best,
-               "best answers of a question among which its probability is shared", {.min = 1, .max = 1 << 20})
+               "number of best answers; probabilities are a softmax over their scores",
+               {.min = 1, .max = 1 << 20})
           .key("null_threshold", &Evaluation::null_threshold,
-               "a question has no answer if the score of none exceeds that of the best answer by more than "
-               "this; "
-               "for training data with unanswerable questions")
+               "predict \"no answer\" if the score of [CLS] exceeds that of the best answer by more than "
+               "this; needs unanswerable questions in the training data")
           .key("predictions", &Evaluation::predictions, "write predictions.json after the last evaluation");
   return schema;
 }

@@ -21,8 +21,8 @@ struct QuestionAnsweringOptions {
   };
   struct Evaluation {
     Index max_answer = 30;        // pieces
-    Index n_best = 20;            // answers that share the probability
-    double null_threshold = 0.0;  // for "no answer"
+    Index n_best = 20;            // answers that the softmax of probabilities is over
+    double null_threshold = 0.0;  // margin of "no answer" over the best answer
     bool predictions = false;     // write predictions.json
     static const options::Schema& schema();
   };

@@ -79,8 +79,8 @@ Index characters_before(std::string_view context, std::size_t byte) {
                                [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
 }
 
-// Distinct texts, best first; probabilities are a softmax of the scores. Having no answer is one of them if
-// it is possible, and the first one if it is chosen.
+// Distinct texts, best first; probabilities are a softmax of the scores. "No answer" is one of the
+// choices if it is possible, and the first one if it is the prediction.
 std::vector<AnswerChoice> choices_of(const datasets::EncodedQuestions& questions, std::size_t question,
                                      const FoundAnswers& found, bool unanswerable, double null_threshold) {
   const std::string& context = questions.contexts[questions.questions[question].context];

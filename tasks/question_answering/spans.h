@@ -21,8 +21,8 @@ struct AnswerSpan {
   double score = 0.0;
 };
 
-// The best answers of a question, best first; and the score of having none, the lowest of its windows'
-// scores of [CLS].
+// The best answers of a question, best first; and the score of no answer, the lowest score of [CLS] over its
+// windows.
 struct FoundAnswers {
   std::vector<AnswerSpan> best{};
   double none = std::numeric_limits<double>::infinity();
@@ -41,7 +41,7 @@ FoundAnswers find_spans(const datasets::QuestionWindow& window, std::span<const 
 std::string_view text_of_answer(const datasets::EncodedQuestions& questions, std::size_t question,
                                 const AnswerSpan& answer);
 
-// Whether the best answer is refused. `unanswerable`: questions may be without answer.
+// Whether the prediction is "no answer". `unanswerable`: questions may be without an answer.
 bool has_no_answer(const FoundAnswers& found, bool unanswerable, double null_threshold);
 
 }  // namespace tandem::tasks

@@ -27,7 +27,7 @@ struct TranslationOptions {
     Index beam = 5;
     std::optional<Index> max_length{};  // absent: data.max_length plus the end
     double length_penalty = BeamOptions{}.length_penalty;
-    std::optional<double> coverage_penalty{};  // absent: BeamOptions' if the model gives attention, else 0
+    std::optional<double> coverage_penalty{};  // absent: auto, BeamOptions' or 0 without attention
     bool translations = false;                 // write them after the last evaluation
     static const options::Schema& schema();
   };

@@ -33,7 +33,7 @@ struct Net {
   Tensor again(const Tensor& in) const { return recomputed(function(), {in}, parameters())[0]; }
 };
 
-// Loss and gradients of two layers with shared parameters, of which both inputs have another reader.
+// Loss and gradients of two layers with shared parameters; both of their inputs have another reader.
 std::vector<std::vector<double>> results(bool recompute) {
   const Net net;
   const RandomScope random(7, 1, 2);

@@ -211,7 +211,7 @@ TEST_CASE("the codec of question answering is saved with its weights", "[tasks][
 
 TEST_CASE("options of question answering that do not fit", "[tasks][answers]") {
   CHECK_THAT(user_error_of([] { QuestionTrial trial({R"(data.codec={"name": "words"})"}); }),
-             Contains("knows no places of its pieces in a text; use wordpiece"));
+             Contains("gives no offsets of its pieces in a text; use wordpiece"));
   CHECK_THAT(user_error_of([] { QuestionTrial trial({"model.context=11"}); }),
              Contains("model.context") && Contains("must be above 11"));
   CHECK_THAT(user_error_of([] { QuestionTrial trial({R"(model={"name": "mlp"})"}); }),
