@@ -111,9 +111,10 @@ std::vector<FreeExtents> free_extents(nn::Module& model, const nn::Ports& ports)
   }
   require(
       !choices.empty(), "onnx",
-      "the export needs a number of steps from {} to {}, the model's longest text, that divides no extent of "
-      "its weights, and there is none; the formats safetensors and npz contain the weights of any model",
-      kMaxRank + 1, longest.value_or(0));
+      "the model reads texts of up to {} tokens; the export needs a length above {} within this limit that "
+      "divides no extent of the weights, and there is none; the formats safetensors and npz contain the "
+      "weights of any model",
+      longest.value_or(0), kMaxRank);
   return choices;
 }
 

@@ -428,7 +428,7 @@ TEST_CASE("an opset without translations, and a context without free steps, are 
   const auto refused = [](nn::Module& module, int opset) {
     return testing::user_error_of([&] { exporting::onnx_model(module, {}, {.opset = opset}); });
   };
-  CHECK_THAT(refused(*model, 18), Catch::Contains("opsets 17 and 23, got 18"));
+  CHECK_THAT(refused(*model, 18), Catch::Contains("opset must be 17 or 23, got 18"));
   models::Bert narrow({.vocabulary = 12, .width = 8, .layers = 1, .heads = 2, .context = 4});
-  CHECK_THAT(refused(narrow, 17), Catch::Contains("longest text, 4,"));
+  CHECK_THAT(refused(narrow, 17), Catch::Contains("texts of up to 4 tokens"));
 }
