@@ -22,16 +22,17 @@ double context_of(std::size_t piece, Range window) {
   return static_cast<double>(std::min(left, right)) + 0.01 * static_cast<double>(window.count());
 }
 
-bool contains(Range range, std::size_t i) { return range.first <= i && i < range.last; }
-
+// Windows in the order of their pieces.
 void set_central(std::span<QuestionWindow> windows) {
   for (QuestionWindow& window : windows) window.central = {window.pieces.last, window.pieces.last};
+  std::size_t first = 0;  // the first window with the piece
   for (std::size_t piece = 0; piece < windows.back().pieces.last; ++piece) {
-    QuestionWindow* best = nullptr;
-    for (QuestionWindow& window : windows)
-      if (contains(window.pieces, piece) &&
-          (!best || context_of(piece, window.pieces) > context_of(piece, best->pieces)))
-        best = &window;
+    while (windows[first].pieces.last <= piece) ++first;
+    QuestionWindow* best = &windows[first];
+    for (QuestionWindow& window : windows.subspan(first + 1)) {
+      if (window.pieces.first > piece) break;
+      if (context_of(piece, window.pieces) > context_of(piece, best->pieces)) best = &window;
+    }
     best->central.first = std::min(best->central.first, piece);
     best->central.last = piece + 1;
   }
