@@ -29,6 +29,8 @@ AttentionMemory CrossAttention::memory(const Tensor& x, const Tensor& lengths) {
 
 Tensor CrossAttention::attend(const Tensor& x, const AttentionMemory& memory) {
   require_tokens(x);
+  require(memory.keys.defined() && memory.values.defined(), name_,
+          "needs a memory of keys and values, got none");
   const Index texts = memory.keys.size(0);
   require(texts > 0 && x.size(0) % texts == 0, name_,
           "the texts of the queries must be a multiple of the {} of the memory, got {}", texts, x.size(0));

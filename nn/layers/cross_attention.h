@@ -27,7 +27,7 @@ class CrossAttention final : public MultiHeadLayer {
   // Tokens x [N,S,E] with `lengths` as AttentionMemory's; computed once for all queries.
   AttentionMemory memory(const Tensor& x, const Tensor& lengths);
   // Queries [N·W,T,E] → [N·W,T,E]; the W texts of each text of the memory are adjacent. The memory is not
-  // copied W times.
+  // copied W times. Throws UserError without a memory, and unless N divides the number of querying texts.
   using Module::operator();
   Tensor operator()(const Tensor& x, const AttentionMemory& memory) {
     return observed([&] { return attend(x, memory); });

@@ -39,7 +39,7 @@ Tensor SinusoidalPositions::added(const Tensor& x, Index first) {
           first);
   const Index last = first + x.size(1);
   const bool beyond = last > table_.size(0);
-  if (beyond && (!longer_.defined() || last > longer_.size(0)))
+  if (beyond && (!longer_.defined() || last > longer_.size(0) || longer_.device() != table_.device()))
     longer_ = sinusoids(2 * last, features_).to(table_.device());
   return add(x, (beyond ? longer_ : table_).rows(first, x.size(1)));
 }

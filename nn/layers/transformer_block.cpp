@@ -117,7 +117,8 @@ Tensor TransformerBlock::forward(const Tensor& x) {
 
 Residual TransformerBlock::pass(const Residual& in, const SelfAttentionCall& call,
                                 const AttentionMemory& memory) {
-  if (!recomputes(Recompute::block)) return run(in, call, memory);
+  // A second pass would append to a cache or past again.
+  if (!recomputes(Recompute::block) || call.cache || call.past) return run(in, call, memory);
   const TensorList out = recomputed(
       [this, call, lengths = memory.lengths](const TensorList& given) {
         const auto [x, branch] = run({given[0], given[1]}, call, {given[2], given[3], lengths});

@@ -65,11 +65,12 @@ class TransformerBlock final : public Module {
                       const AttentionMemory& memory = {}) {
     return observed([&] { return pass(in, call, memory); });
   }
-  // Input of the block's cross-attention.
+  // Memory of the block's cross-attention, see CrossAttention::memory.
   AttentionMemory memory(const Tensor& x, const Tensor& lengths);
   std::string describe() const override;
 
   Recompute recompute() const { return options_.recompute; }
+  // Backward calls a recomputed block again: until then it must exist, with the same settings and mode.
   void set_recompute(Recompute part);
 
  private:

@@ -4,7 +4,9 @@
 #include <functional>
 
 #include "amp/autocast.h"
+#include "autograd/engine.h"
 #include "autograd/ops/loss.h"
+#include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "core/random.h"
 #include "models/bert.h"
@@ -158,4 +160,25 @@ TEST_CASE("recomputed activations change no bit of a Transformer's training", "[
         CHECK(same);
       }
     }
+}
+
+TEST_CASE("a model with its past as tensors is not recomputed", "[recompute]") {
+  const auto gradients = [](nn::Recompute recompute) {
+    const RandomScope random(5, 0, 0);
+    const auto model = gpt(recompute, models::GptPositions::rotary, nn::BlockActivation::swiglu).model;
+    model->to(test::test_device());
+    TensorList inputs{drawn_ids({2, 3}, 1),
+                      Tensor::from(std::vector<std::int64_t>{1, 2, 3, 1, 2, 3}, {2, 3}, test::test_device())};
+    for (std::uint64_t i = 0; i < 4; ++i)  // keys and values of two layers
+      inputs.push_back(test::random_tensor({2, 2, 1, 8}, DType::f32, i));
+    const TensorList outputs = model->all_outputs(inputs);
+    CHECK(outputs[1].size(2) == 4);
+    backward(sum(outputs[0]));
+    std::vector<std::vector<double>> all;
+    for (const Parameter& parameter : model->parameters())
+      all.push_back(parameter.gradient().to_vector<double>());
+    return all;
+  };
+  const bool same = gradients(nn::Recompute::block) == gradients(nn::Recompute::none);
+  CHECK(same);
 }

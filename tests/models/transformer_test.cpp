@@ -249,5 +249,11 @@ TEST_CASE("errors of a Transformer name the option or the misfit", "[transformer
   const auto begun = model->advance(drawn(1, 2, 2), memory, {});
   CHECK_THAT(user_error_of([&] { model->advance(drawn(1, 4, 2), memory, begun.state); }),
              Contains("the state is not of 4 texts"));
+  auto* const block = dynamic_cast<nn::TransformerBlock*>(model->find("decoder.layers.0"));
+  REQUIRE(block != nullptr);
+  CHECK_THAT(user_error_of([&] {
+               (*block)(test::random_tensor({1, 2, 16}).to(test::test_device()));
+             }),
+             Contains("[cross_attention] needs a memory"));
   CHECK_FALSE(model->gives_attention());
 }
