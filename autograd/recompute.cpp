@@ -73,8 +73,11 @@ using RepeatedScope = ScopedValue<Repetition*>;
 Decision::Input change_of(const OpInfo& info, const Tensor& before, const Tensor& after) {
   if (!before.defined() || (after.dtype() == before.dtype() && after.is_same(before))) return {};
   const DType dtype = after.dtype();
-  ensure(dtype != before.dtype(), kRecompute.name, "precision rounds an input of {} within its type",
-         info.name);
+  require(
+      dtype != before.dtype(), kRecompute.name,
+      "precision rounds parameters of {} to 16 bits and back, which a second pass cannot repeat; leave it "
+      "out of the function, or set precision.batch_norm to fp32",
+      info.name);
   const bool copy =
       is_16bit(dtype) && has_working_copy(before, dtype) && working_copy(before, dtype).is_same(after);
   return {copy ? Change::working_copy : Change::cast, dtype};

@@ -18,8 +18,9 @@ using RecomputedFunction = std::function<TensorList(const TensorList& inputs)>;
 //
 // `parameters` are all that the function reads. Other tensors with gradients must be inputs; inputs may be
 // absent. The function must not write what outlives it, such as a cache or running statistics (batch norm
-// refuses to), and what it refers to must stay unchanged until backward. It runs as usual if nothing is
-// recorded, within another such function, and in the scopes HigherOrder and KeepActivations.
+// refuses to), and what it refers to must exist and stay unchanged until backward. It runs as usual if
+// nothing is recorded, in the first pass of another such function, and in the scopes HigherOrder and
+// KeepActivations.
 //
 // Throws UserError in backward for create_graph, for inputs or parameters written since, for other ops than
 // in the first pass, and for a gradient of a tensor that is neither input nor parameter.
