@@ -9,9 +9,11 @@
 
 #include "autograd/modes.h"
 #include "core/error.h"
+#include "core/printable.h"
 #include "core/units.h"
 #include "data/loader.h"
 #include "data/text/squad.h"
+#include "data/text/tokenizer.h"
 #include "files/json_text.h"
 #include "files/output.h"
 #include "files/write.h"
@@ -37,13 +39,24 @@ datasets::Questions asked_questions(const PredictRequest& request) {
       "or - for standard input");
   datasets::Questions all;
   if (request.questions.empty()) {
+    std::unordered_set<std::string> ids;
     for (const std::string& input : request.inputs) {
       datasets::Questions own = datasets::read_squad(input, false);
-      for (datasets::Question& question : own.questions) question.context += all.contexts.size();
+      for (datasets::Question& question : own.questions) {
+        require(ids.insert(question.id).second, input,
+                "question \"{}\": another input has this id; predict the files one by one",
+                printable(question.id));
+        question.context += all.contexts.size();
+      }
       std::ranges::move(own.contexts, std::back_inserter(all.contexts));
       std::ranges::move(own.questions, std::back_inserter(all.questions));
     }
     return all;
+  }
+  for (const std::string& text : request.questions) {
+    datasets::require_utf8(text, "predict: --question");
+    require(text.find_first_not_of(" \t\r\n") != text.npos, "",
+            "predict: --question is empty; pass a question");
   }
   all.contexts = texts_of(request.inputs, true);
   for (std::size_t context = 0; context < all.contexts.size(); ++context)

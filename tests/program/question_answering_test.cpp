@@ -105,6 +105,9 @@ TEST_CASE("a model learns to answer questions, and where there is no answer", "[
   answers.must({"predict", "run", "test.json", "--out", "again.json"});
   CHECK(Json::parse(read_text(answers / "again.json")) == predictions);
   CHECK_THAT(answers.refused({"predict", "run", "--question", "Who?"}), Contains("inputs are missing"));
+  CHECK_THAT(answers.refused({"predict", "run", "x", "--question", " "}), Contains("--question is empty"));
+  CHECK_THAT(answers.refused({"predict", "run", "test.json", "test.json"}),
+             Contains("another input has this id"));
   CHECK_THAT(answers.refused({"predict", "run", "context.txt"}), Contains("context.txt") && Contains("JSON"));
 }
 
