@@ -99,7 +99,8 @@ TEST_CASE("a translator learns pairs in every precision", "[program][translation
 }
 
 TEST_CASE("a Transformer learns pairs, and translates them", "[program][translation]") {
-  const Pairs pairs(merged(merged(kTransformer, kLearns), {{"epochs", 20}}));
+  const Pairs pairs(
+      merged(merged(kTransformer, kLearns), {{"epochs", 20}, {"eval", {{"every_epochs", 20}}}}));
   for (const std::string precision : {"fp32", "amp_bf16"}) {
     INFO(precision);
     pairs.must_train(precision, {"precision=" + precision});
