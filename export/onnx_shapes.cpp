@@ -88,8 +88,8 @@ Value slice(const TranslationContext& context, const ops::Slice& op) {
     last.push_back(window.first[axis] + (window.small[axis] - 1) * window.step[axis] + 1);
     axes.push_back(x.axis_there(axis));
     step.push_back(window.step[axis]);
-    follows = first.back() == 0 && step.back() == 1 && last.back() == free.steps && last.size() == 1 &&
-              !free.is_made_of_steps(window.large[axis]);
+    follows = free.steps > 0 && first.back() == 0 && step.back() == 1 && last.back() == free.steps &&
+              last.size() == 1 && !free.is_made_of_steps(window.large[axis]);
   }
   Graph& graph = context.graph;
   const std::string begin = graph.constant(first),
