@@ -77,7 +77,7 @@ class Bert final : public SpanModel, public nn::Ports, public HasWordTables, pub
 
  private:
   Tensor read(const MaskedTexts& texts) override;
-  // Logits of the classifier's head, or of the pretraining head.
+  // Logits of classes, else of masked words, else of pairs of texts.
   Tensor outcome(const Tensor& hidden);
   Tensor embedded(const MaskedTexts& texts);
 

@@ -74,9 +74,10 @@ class Gpt final : public CausalModel, public nn::Ports, public HasWordTables, pu
   // Without a state, no keys are kept. Throws UserError for texts longer than learned positions.
   Advanced read(const Tensor& words, const State& state, const Tensor& lengths) override;
   Tensor hidden(const Tensor& tokens, const std::vector<Index>& first, nn::KeyValueCache* cache);
-  // `learned`: embeddings of the positions; absent for other position encodings.
+  // `learned`: embeddings of the positions, [T,C] or [N,T,C]; absent for other kinds of positions.
   Tensor hidden(const Tensor& tokens, const Tensor& learned, nn::SelfAttentionCall call);
   Tensor learned(const std::vector<Index>& first, Index count) const;
+  // Throws UserError for a text of more tokens than there are learned positions.
   void require_fits(Index tokens) const;
   // Sets the call's positions.
   void rotate(nn::SelfAttentionCall& call, const std::vector<Index>& first, Index count);
