@@ -25,11 +25,12 @@ constexpr files::JsonLimits kLimits{.depth = 16, .keys = 1000, .items = std::siz
 
 std::string named(const std::string& text) { return shortened(printable(text), 60); }
 
-// The byte at which character `count` begins; text.size() for the end, npos beyond it.
-std::size_t byte_of(std::string_view text, std::int64_t count) {
-  std::size_t byte = 0;
-  for (; count > 0 && byte < text.size(); --count) byte += first_character(text.substr(byte)).bytes;
-  return count == 0 ? byte : std::string_view::npos;
+// The bytes at which the characters of a text begin.
+std::vector<std::size_t> places_of_characters(std::string_view text) {
+  std::vector<std::size_t> places;
+  for (std::size_t at = 0; at < text.size(); at += first_character(text.substr(at)).bytes)
+    places.push_back(at);
+  return places;
 }
 
 class SquadReader {
@@ -57,6 +58,7 @@ class SquadReader {
   void add(const Json& paragraph) {
     place_ = fmt::format("paragraph {}", ++paragraphs_);
     all_.contexts.push_back(paragraph.at("context").get<std::string>());
+    if (answered_) characters_ = places_of_characters(all_.contexts.back());
     for (const Json& qa : paragraph.at("qas")) add_question(qa);
   }
 
@@ -77,8 +79,9 @@ class SquadReader {
     for (const Json& answer : answers) {
       const auto text = answer.at("text").get<std::string>();
       const auto start = answer.at("answer_start").get<std::int64_t>();
-      const std::size_t at = start < 0 ? context.npos : byte_of(context, start);
-      require(!text.empty() && at != context.npos && context.compare(at, text.size(), text) == 0, path_,
+      const bool inside = start >= 0 && start < std::ssize(characters_);
+      const std::size_t at = inside ? characters_[static_cast<std::size_t>(start)] : context.npos;
+      require(!text.empty() && inside && context.compare(at, text.size(), text) == 0, path_,
               "{}: the context has no \"{}\" at character {}; correct \"answer_start\"", place_, named(text),
               start);
       if (question.answers.empty()) question.answer_at = at;
@@ -89,6 +92,7 @@ class SquadReader {
   const std::string& path_;
   bool answered_;
   Questions all_;
+  std::vector<std::size_t> characters_;  // places of those of the last context
   std::size_t paragraphs_ = 0;
   std::string place_;  // for messages
   std::unordered_set<std::string> ids_;
