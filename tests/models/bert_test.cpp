@@ -133,7 +133,7 @@ TEST_CASE("errors of BERT name the rule", "[bert]") {
   CHECK_FAILS(UserError, model.hidden({.tokens = ids({1, 2}, {2, 1}), .lengths = ids({1, 0}, {2})}),
               "text 1 of the batch has no token");
   CHECK_FAILS(UserError, model.hidden({.tokens = ids({1, 9}, {1, 2})}),
-              "index 9 at position 1 lies outside [0,9)");
+              "index 9 at position [0,1] lies outside [0,9)");
   models::ModelOptions options;
   options.spec =
       options::Given{{"name", "bert"}, {"width", 8}, {"num_layers", 1}, {"heads", 2}, {"context", 4}};

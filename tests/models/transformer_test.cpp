@@ -245,7 +245,7 @@ TEST_CASE("errors of a Transformer name the option or the misfit", "[transformer
   const NoGrad no_grad;
   const auto memory = model->encode(drawn(4, 2, 1), {});
   CHECK_THAT(user_error_of([&] { model->advance(drawn(1, 3, 2), memory, {}); }),
-             Contains("3 texts cannot query 2"));
+             Contains("must be a multiple of the 2 of the memory, got 3"));
   const auto begun = model->advance(drawn(1, 2, 2), memory, {});
   CHECK_THAT(user_error_of([&] { model->advance(drawn(1, 4, 2), memory, begun.state); }),
              Contains("the state is not of 4 texts"));

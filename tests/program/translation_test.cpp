@@ -76,8 +76,9 @@ const Json kTransformer = {{"model",
                            {"optimizer", {{"lr", 0.005}}},
                            {"schedule", {{"name", "inverse_sqrt"}, {"warmup_steps", 20}}}};
 
+// Both patches as one, with the nulls of both.
 Json merged(Json config, const Json& patch) {
-  config.merge_patch(patch);
+  config.update(patch, true);
   return config;
 }
 
