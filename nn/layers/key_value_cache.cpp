@@ -13,7 +13,7 @@ namespace tandem::nn {
 namespace {
 
 constexpr const char* kCache = "key_value_cache";
-constexpr Index kFirstCapacity = 64;
+constexpr Index kFirstCapacity = 16;  // beam search copies the memory of its rows at each step
 
 // x [R,T,C] to rows `first` … first + T − 1 of y [R,capacity,C].
 void write_rows(const Tensor& x, Index first, const Tensor& y) {

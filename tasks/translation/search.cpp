@@ -28,9 +28,12 @@ class Writer {
     const auto of_rows = [&](const Tensor& x) { return cast(reshape(x, {rows, x.size(-1)}), DType::f32); };
     const auto next = model_.advance(reshape(tokens, {1, rows}), memory_, state_);
     state_ = next.state;
-    log_probabilities_ = log_softmax(of_rows(model_.scores(next.hidden))).to_vector<float>();
-    if (with_attention_) attention_ = of_rows(next.attention).to_vector<float>();
-    return {log_probabilities_, attention_};
+    log_probabilities_ = log_softmax(of_rows(model_.scores(next.hidden))).to(Device{});
+    if (with_attention_) attention_ = of_rows(next.attention).to(Device{});
+    const auto values = [](const Tensor& x) {
+      return std::span(x.data<float>(), static_cast<std::size_t>(x.numel()));
+    };
+    return {values(log_probabilities_), with_attention_ ? values(attention_) : std::span<const float>()};
   }
 
  private:
@@ -39,7 +42,7 @@ class Writer {
   models::SequenceToSequence::Memory memory_;
   models::State state_;
   bool with_attention_;
-  std::vector<float> log_probabilities_, attention_;
+  Tensor log_probabilities_, attention_;  // in host memory, which the search reads
 };
 
 }  // namespace
