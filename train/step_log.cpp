@@ -142,13 +142,19 @@ void StepLog::on_resolved(const InFlightStep& step, const optim::StepReport& rep
   if (step.phase + 1 == run_.learners.size()) show_progress(step, report.learning_rate);
 }
 
+void StepLog::begin_epoch(std::int64_t steps, std::int64_t done) {
+  own_samples_ = 0.0;
+  steps_ = steps;
+  before_epoch_ = run_.learners.iterations() - done;
+}
+
 void StepLog::show_progress(const InFlightStep& step, double lr) {
   step_seconds_ = step_seconds_ == 0.0 ? step.seconds : 0.9 * step_seconds_ + 0.1 * step.seconds;
   if (!run_.output.progress()) return;
   run_.output.progress()->update({.epoch = run_.state.epoch,
                                   .epochs = run_.config.epochs,
-                                  .step = (step.iteration - 1) % run_.steps_per_epoch + 1,
-                                  .steps = run_.steps_per_epoch,
+                                  .step = step.iteration - before_epoch_,
+                                  .steps = steps_,
                                   .total_step = step.iteration,
                                   .total_steps = run_.steps_per_epoch * run_.config.epochs,
                                   .losses = "loss" + run_.learners.by_phase(losses_),

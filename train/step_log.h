@@ -32,7 +32,8 @@ class StepLog final : public StepListener {
   };
   explicit StepLog(const Run& run);
 
-  void begin_epoch() { own_samples_ = 0.0; }
+  // An epoch of `steps` steps, `done` of which came before a resume.
+  void begin_epoch(std::int64_t steps, std::int64_t done);
   // Samples of the epoch that this process has computed.
   double own_samples() const { return own_samples_; }
 
@@ -56,6 +57,7 @@ class StepLog final : public StepListener {
   std::vector<double> losses_;
   double step_seconds_ = 0.0;  // exponential moving average
   double own_samples_ = 0.0;
+  std::int64_t steps_ = 0, before_epoch_ = 0;  // steps of this epoch, of all before it
   bool wire_error_logged_ = false;
 };
 

@@ -167,10 +167,10 @@ void Trainer::train(Session& session) {
 // Trains from state.position on. Returns whether the epoch is complete.
 bool Trainer::train_epoch(Session& session) {
   const auto started = Clock::now();
-  session.steps.begin_epoch();
   task_->model().train();
   const Index batches = train_loader_->batches_per_epoch() / ranks_.own();
   Index served = train_loader_->batches_served() / ranks_.own();
+  session.steps.begin_epoch(steps_per_epoch(), served / config_.accumulate);
   std::vector<MicroBatch> of_iteration;
   const auto asks = [&] { return session.stop.asked() || session.output.fatal_error(); };
   runners_->start_clock();
