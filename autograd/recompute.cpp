@@ -16,7 +16,7 @@ constexpr OpInfo kRecompute{"recompute", CastRule::none};
 
 enum class Change : std::uint8_t { none, cast, working_copy };
 
-// What precision decided about an op.
+// Casts, working copies and types that precision chose for an op.
 struct Decision {
   struct Input {
     Change change = Change::none;
