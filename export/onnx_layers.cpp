@@ -43,10 +43,17 @@ Value conv_transpose2d(const TranslationContext& context, const ops::ConvTranspo
 }
 
 // Gemm takes two axes; more need MatMul with the transposed weight.
-Value linear(const TranslationContext& context, const ops::Linear&) {
+Value linear(const TranslationContext& context, const ops::Linear& op) {
   Graph& graph = context.graph;
-  const auto& in = context.inputs;
+  auto in = context.inputs;
   const Value x = graph.as_here(in[0]);
+  for (std::size_t i = 1; op.part && i < in.size(); ++i) {
+    if (!in[i].defined()) continue;
+    const auto constant = [&](Index value) { return graph.constant(std::vector<Index>{value}); };
+    const std::string rows = graph.add("Slice", {graph.as_here(in[i]).name, constant(op.part->first),
+                                                 constant(op.part->first + op.part->count), constant(0)});
+    in[i] = {rows, in[i].shape.with(0, op.part->count), same_order(in[i].rank())};
+  }
   if (x.rank() == 2)
     return context.result(
         graph.add("Gemm", {x.name, graph.as_here(in[1]).name, in[2].name}, {{"transB", Index{1}}}));

@@ -5,7 +5,7 @@
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/matmul_ops.h"
 #include "autograd/ops/reduce.h"
-#include "autograd/ops/shape.h"
+#include "autograd/ops/shape_ops.h"
 #include "core/kernels/matmul.h"
 #include "core/kernels/reduce.h"
 
@@ -96,9 +96,9 @@ Matmul::In Matmul::backward(const In& saved, const Result& dy, const Needs& need
   return result;
 }
 
-ProductSizes Linear::products(std::span<const Tensor> inputs, std::span<const Tensor>) {
-  const Tensor &x = inputs[0], &weight = inputs[1];
-  return {ProductSize{.m = x.shape().product(0, x.rank() - 1), .n = weight.size(0), .k = weight.size(1)}};
+ProductSizes Linear::products(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
+  const Tensor &x = inputs[0], &y = outputs[0];
+  return {ProductSize{.m = x.shape().product(0, x.rank() - 1), .n = y.size(-1), .k = x.size(-1)}};
 }
 
 Result Linear::forward(Context& context, Saved& saved, const In& in) const {
@@ -108,23 +108,29 @@ Result Linear::forward(Context& context, Saved& saved, const In& in) const {
   require(in.x.rank() >= 1 && in.x.size(-1) == in.weight.size(1), info.name,
           "weight {} expects {} input features, x is {}", to_string(in.weight.shape()), in.weight.size(1),
           to_string(in.x.shape()));
-  const Index outputs = in.weight.size(0), inputs = in.weight.size(1);
+  const Index all = in.weight.size(0), inputs = in.weight.size(1);
   if (in.bias.defined()) {
     require_floating(info, "bias", in.bias);
-    require(in.bias.shape() == Shape{outputs}, info.name, "weight {} needs a bias of [{}], got {}",
-            to_string(in.weight.shape()), outputs, to_string(in.bias));
+    require(in.bias.shape() == Shape{all}, info.name, "weight {} needs a bias of [{}], got {}",
+            to_string(in.weight.shape()), all, to_string(in.bias));
   }
+  const auto [first, outputs] = part.value_or(OutputRange{0, all});
+  require(first >= 0 && outputs > 0 && first + outputs <= all, info.name,
+          "outputs {} to {} are not among the {} of weight {}", first, first + outputs - 1, all,
+          to_string(in.weight.shape()));
   const Tensor y = context.empty(in.x.shape().with(in.x.rank() - 1, outputs));
   const Index rows = in.x.shape().product(0, in.x.rank() - 1);
-  context.backend.matmul().matmul(in.x.viewed({rows, inputs}), in.weight, in.bias, y.viewed({rows, outputs}),
-                                  {.transpose_b = true});
+  context.backend.matmul().matmul(in.x.viewed({rows, inputs}), in.weight.rows(first, outputs),
+                                  in.bias.defined() ? in.bias.rows(first, outputs) : in.bias,
+                                  y.viewed({rows, outputs}), {.transpose_b = true});
   saved = {in.x, in.weight};
   return {y};
 }
 
 Linear::In Linear::backward(const Saved& saved, const Result& dy, const Needs& needs) const {
   In result;
-  const auto& [x, weight] = saved;
+  const auto& [x, all] = saved;
+  const Tensor weight = part ? slice(all, 0, part->first, part->first + part->count) : all;
   if (needs[0]) {
     if (x.rank() >= 2) {
       result.x = apply(Matmul{}, {dy.y, weight}, needs.sink(0)).y;
@@ -132,8 +138,15 @@ Linear::In Linear::backward(const Saved& saved, const Result& dy, const Needs& n
       result.x = reshape(matmul(reshape(dy.y, Shape{1, dy.y.numel()}), weight), x.shape());
     }
   }
-  if (needs[1]) result.weight = sum_of_outer_products(dy.y, x, needs.sink(1));
-  if (needs[2]) result.bias = bias_gradient(dy.y, needs.sink(2));
+  // The gradient of a part is zero elsewhere.
+  const auto whole = [&](const Tensor& gradient, std::size_t input) {
+    const Shape shape = gradient.shape().with(0, all.size(0));
+    return apply(Pad{range_of(shape, 0, part->first, part->count)}, {gradient}, needs.sink(input)).y;
+  };
+  if (needs[1])
+    result.weight =
+        part ? whole(sum_of_outer_products(dy.y, x), 1) : sum_of_outer_products(dy.y, x, needs.sink(1));
+  if (needs[2]) result.bias = part ? whole(bias_gradient(dy.y), 2) : bias_gradient(dy.y, needs.sink(2));
   return result;
 }
 
@@ -201,6 +214,10 @@ Tensor bmm(const Tensor& a, const Tensor& b) {
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   return apply(ops::Linear{}, {x, weight, bias}).y;
+}
+
+Tensor linear_part(const Tensor& x, const Tensor& weight, const Tensor& bias, OutputRange outputs) {
+  return apply(ops::Linear{outputs}, {x, weight, bias}).y;
 }
 
 Tensor sum_of_outer_products(const Tensor& left, const Tensor& right, const GradOutput* sink) {

@@ -14,4 +14,12 @@ Tensor bmm(const Tensor& a, const Tensor& b);
 // x [...,I] · weight [O,I] transposed + bias [O] (or absent) → [...,O].
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
+// Part of the outputs of a weight [O,I]: rows first to first + count of weight and bias.
+struct OutputRange {
+  Index first = 0, count = 0;
+};
+// linear() with that part of weight and bias only, → [...,count]. Reads the parameters where they are: their
+// 16-bit working copies are used, and gradients stay wide. UserError for a range beyond O.
+Tensor linear_part(const Tensor& x, const Tensor& weight, const Tensor& bias, OutputRange outputs);
+
 }  // namespace tandem

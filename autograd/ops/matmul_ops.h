@@ -1,6 +1,8 @@
 // The op structs behind matmul.h.
 #pragma once
 
+#include <optional>
+
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/parts.h"
 
@@ -20,6 +22,7 @@ struct Matmul {
 };
 
 struct Linear {
+  std::optional<OutputRange> part{};  // absent: all outputs
   static ProductSizes products(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
   static constexpr OpInfo info{
       "linear", CastRule::lower, {.kind = OpKind::product, .products = products, .weight = 1}};

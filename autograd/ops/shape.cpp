@@ -53,14 +53,6 @@ bool is_contiguous(const Window& window) {
   return true;
 }
 
-// A range of `axis` of a tensor of shape `large`.
-Window range_of(const Shape& large, int axis, Index first, Index extent) {
-  Window window = full_window(large);
-  window.small = large.with(axis, extent);
-  window.first[axis] = first;
-  return window;
-}
-
 // Copies or adds `x` into the window's part of `into`.
 void place(Context& context, const Tensor& x, const Window& window, const GradOutput& into) {
   context.backend.shape().strided_copy(x, dense(window.small), into.tensor, view_in_large(window),
@@ -89,6 +81,13 @@ TensorList all_widened(const TensorList& xs) {
 }
 
 }  // namespace
+
+Window range_of(const Shape& large, int axis, Index first, Index extent) {
+  Window window = full_window(large);
+  window.small = large.with(axis, extent);
+  window.first[axis] = first;
+  return window;
+}
 
 Result Reshape::forward(Context&, Nothing&, const Operand& in) const { return {in.x.viewed(to)}; }
 

@@ -64,6 +64,9 @@ struct Window {
   std::array<Index, kMaxRank> first{}, step{};
 };
 
+// A range of `axis` of a tensor of shape `large`.
+Window range_of(const Shape& large, int axis, Index first, Index extent);
+
 struct Slice {
   Window window;
   bool view = false;  // contiguous in x: share its storage

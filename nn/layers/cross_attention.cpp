@@ -15,10 +15,7 @@ CrossAttention::CrossAttention(Index features, const CrossAttentionOptions& opti
                       .names = options.names}) {}
 
 Tensor CrossAttention::projected(const Tensor& x, Index part) {
-  const auto rows_of = [&](const Parameter& all) {
-    return all.defined() ? slice(all.tensor(), 0, part * features_, (part + 1) * features_) : Tensor();
-  };
-  return linear(x, rows_of(in_weight_), rows_of(in_bias_));
+  return linear_part(x, in_weight_.tensor(), tensor_if_defined(in_bias_), {part * features_, features_});
 }
 
 AttentionMemory CrossAttention::memory(const Tensor& x, const Tensor& lengths) {

@@ -1,13 +1,17 @@
-// Self-attention against PyTorch's MultiheadAttention (tests/golden/self_attention.py).
+// Attention layers; self-attention against PyTorch's MultiheadAttention (tests/golden/self_attention.py).
 #include "nn/layers/attention.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "amp/autocast.h"
 #include "autograd/engine.h"
 #include "autograd/leaf.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/reduce.h"
 #include "core/error.h"
+#include "nn/layers/cross_attention.h"
 #include "tests/golden/self_attention.h"
 #include "tests/support/tensors.h"
 
@@ -78,6 +82,27 @@ TEST_CASE("self-attention starts as PyTorch's does") {
   CHECK(largest_of(parameters[2]) > 0.8 * of_linear);
   for (const std::size_t bias : {1u, 3u})
     for (const double value : parameters[bias].value().to_vector<double>()) CHECK(value == 0.0);
+}
+
+TEST_CASE("cross-attention reads the working copy of its projections, whose gradient is FP32") {
+  nn::CrossAttention layer(kFeatures, {.heads = golden::kHeads});
+  const Tensor from = drawn(1, {kRows, kSteps, kFeatures}), x = drawn(0, {kRows, 2, kFeatures});
+  const Tensor weight = layer.parameters().front().value();
+  {
+    const amp::Autocast autocast(amp::Precision::amp_bf16());
+    backward(sum(cast(layer(x, layer.memory(from, {})), DType::f32)));
+  }
+  CHECK(has_working_copy(weight, DType::bf16));
+  const Tensor gradient = layer.parameters().front().gradient();
+  CHECK(gradient.dtype() == DType::f32);
+  const std::vector<float> values = gradient.to_vector<float>();
+  const std::vector<float> rounded = cast(cast(gradient, DType::bf16), DType::f32).to_vector<float>();
+  for (std::size_t part = 0; part < 3; ++part) {  // queries, keys, values
+    INFO("part " << part);
+    const auto first = static_cast<std::ptrdiff_t>(part * values.size() / 3);
+    const auto last = first + static_cast<std::ptrdiff_t>(values.size() / 3);
+    CHECK_FALSE(std::equal(values.begin() + first, values.begin() + last, rounded.begin() + first));
+  }
 }
 
 TEST_CASE("self-attention drops weights in training alone, and says what does not fit") {

@@ -113,6 +113,7 @@ Rows matmul_ways() {
 }
 
 Rows linear_rows() {
+  static constexpr OutputRange kPart{1, 3};
   const auto oracle = [](const Arrays& x) {
     const Index outputs = x[1].shape[0], inputs = x[1].shape[1];
     Array y(x[0].shape.with(x[0].shape.rank() - 1, outputs));
@@ -150,7 +151,25 @@ Rows linear_rows() {
        .run = RUN(linear(x[0], x[1])),
        .oracle = oracle,
        .cases = {{{3, 4}, {5, 4}}, {{2, 3, 4}, {2, 4}}, {{130, 37}, {19, 37}}},
-       .normalised = true}};
+       .normalised = true},
+      {.op = "linear",
+       .variant = "part of the outputs",
+       .run = RUN(linear_part(x[0], x[1], x[2], kPart)),
+       .oracle =
+           [oracle](const Arrays& x) {
+             const Array whole = oracle(x);
+             Array y(whole.shape.with(whole.shape.rank() - 1, kPart.count));
+             for_each_index(y.shape, [&](const Indices& i) {
+               Indices from = i;
+               from.back() += kPart.first;
+               y.at(i) = whole.at(from);
+             });
+             return y;
+           },
+       .cases = {{{3, 4}, {5, 4}, {5}}, {{2, 3, 4}, {4, 4}, {4}}, {{130, 37}, {19, 37}, {19}}},
+       .normalised = true,
+       .refusals = {{"[linear] outputs 1 to 3 are not among the 3 of weight [3,4]",
+                     CALL(linear_part(zeros({2, 4}), zeros({3, 4}), {}, kPart))}}}};
 }
 
 Rows gradient_rows() {
