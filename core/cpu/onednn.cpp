@@ -450,6 +450,12 @@ std::unique_ptr<Primitive> matmul(const Matmul& p) {
   return build(pd, {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}, std::move(where));
 }
 
+void gemm(const Matmul& p, const float* a, const float* b, float* c) {
+  check(dnnl_sgemm(p.transpose_a ? 'T' : 'N', p.transpose_b ? 'T' : 'N', p.m, p.n, p.k, 1.0f, a, p.lda, b,
+                   p.ldb, p.accumulate ? 1.0f : 0.0f, c, p.ldc),
+        "gemm");
+}
+
 // ---- reorder and packed tensors
 
 std::unique_ptr<Primitive> reorder(const Layout* from, const Layout* to, bool accumulate) {

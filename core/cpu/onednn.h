@@ -122,6 +122,10 @@ std::string to_string(const Matmul& problem);
 // Arguments: [a, b, c] or [a, b, bias, c].
 std::unique_ptr<Primitive> matmul(const Matmul& problem);
 
+// c = a·b, or += if `accumulate`, without bias, for one f32 problem by oneDNN's gemm, which packs both
+// operands. Runs on the calling thread alone within a parallel region.
+void gemm(const Matmul& problem, const float* a, const float* b, float* c);
+
 // Layout of b in the problem.
 const Layout* plain_b(const Matmul& problem);
 

@@ -6,6 +6,7 @@
 #include "core/cpu/kernels/blocks.h"
 #include "core/cpu/kernels/cpu_backend.h"
 #include "core/cpu/kernels/gemm.h"
+#include "core/cpu/kernels/shares.h"
 #include "core/cpu/onednn.h"
 #include "core/kernel_cache.h"
 
@@ -57,6 +58,40 @@ const Primitive& plan_of(const Matmul& p) {
       [&] { return onednn::matmul(p); });
 }
 
+// Whether oneDNN's gemm is faster than its matmul primitive. With AVX-512 that reads b in place, at half the
+// rate if its rows are 10 to 12 KiB apart, and at 0.8 to 0.95 of gemm's rate otherwise, except for a
+// transposed a with a narrow b (docs/cpu.md). Elsewhere the primitive is that gemm.
+bool prefers_gemm(const Matmul& p) {
+  constexpr Index kWide = 1024, kHigh = 512;
+  return kLanes == 16 && p.batch == 1 && !p.bias && (!p.transpose_a || (p.n >= kWide && p.m >= kHigh));
+}
+
+// A part of c for each thread, so that none waits for others within the product; the sums over k are whole.
+void with_gemm(const Matmul& p, const float* a, const float* b, float* c) {
+  constexpr Index kRows = 8, kColumns = 48;  // of the kernel's block
+  const int team = threads();
+  Index columns = 1;  // parts of n
+  const auto side = [&](Index parts) { return p.m * parts / team + p.n / parts; };
+  for (Index parts = 2; parts <= team; ++parts)
+    if (team % parts == 0 && side(parts) < side(columns)) columns = parts;
+  over_shares(team, team, [&](int) {
+    return [&](Index share) {
+      const auto part = [](Index extent, Index block, Index k, Index parts) {
+        const Range blocks = part_of((extent + block - 1) / block, k, parts);
+        return Range{blocks.first * block, std::min(extent, blocks.last * block)};
+      };
+      const Range m = part(p.m, kRows, share / columns, team / columns);
+      const Range n = part(p.n, kColumns, share % columns, columns);
+      if (m.count() <= 0 || n.count() <= 0) return;
+      Matmul own = p;
+      own.m = m.count();
+      own.n = n.count();
+      onednn::gemm(own, a + m.first * (p.transpose_a ? 1 : p.lda), b + n.first * (p.transpose_b ? p.ldb : 1),
+                   c + m.first * p.ldc + n.first);
+    };
+  });
+}
+
 struct CpuMatmul final : MatmulKernels {
   void matmul(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& c,
               const MatmulOptions& options) override {
@@ -81,6 +116,8 @@ struct CpuMatmul final : MatmulKernels {
       with_eigen<double>(p, left, right, offset, out);
     } else if (small || p.k == 0) {
       with_eigen<float>(p, left, right, offset, out);
+    } else if (p.dtype == DType::f32 && prefers_gemm(p)) {
+      with_gemm(p, left.data<float>(), right.data<float>(), out.data<float>());
     } else if (p.bias) {
       plan_of(p).run({left.raw(), right.raw(), offset.raw(), out.raw()});
     } else {
