@@ -60,10 +60,15 @@ const Primitive& plan_of(const Matmul& p) {
 
 // Whether oneDNN's gemm is faster than its matmul primitive. With AVX-512 that reads b in place, at half the
 // rate if its rows are 10 to 12 KiB apart, and at 0.8 to 0.95 of gemm's rate otherwise, except for a
-// transposed a with a narrow b (docs/cpu.md). Elsewhere the primitive is that gemm.
+// transposed a with a narrow b (docs/cpu.md). Below AVX-512 the primitive is that gemm.
 bool prefers_gemm(const Matmul& p) {
+#ifdef __AVX512F__
+  constexpr bool kOtherPrimitive = true;
+#else
+  constexpr bool kOtherPrimitive = false;
+#endif
   constexpr Index kWide = 1024, kHigh = 512;
-  return kLanes == 16 && p.batch == 1 && !p.bias && (!p.transpose_a || (p.n >= kWide && p.m >= kHigh));
+  return kOtherPrimitive && p.batch == 1 && !p.bias && (!p.transpose_a || (p.n >= kWide && p.m >= kHigh));
 }
 
 // A part of c for each thread, so that none waits for others within the product; the sums over k are whole.
