@@ -1,13 +1,12 @@
 #include "models/encoder_decoder.h"
 
-#include "core/error.h"
+#include <fmt/format.h>
+
 #include "nn/init.h"
 
 namespace tandem::models {
 
 namespace {
-
-constexpr const char* kEncoderDecoder = "encoder_decoder";
 
 SequenceEncoderOptions encoder_options(const EncoderDecoderOptions& o) {
   return {.embedding = o.embedding,
@@ -32,14 +31,8 @@ SequenceDecoderOptions decoder_options(const EncoderDecoderOptions& o, Index val
 }  // namespace
 
 EncoderDecoder::EncoderDecoder(const EncoderDecoderOptions& options) : options_(options) {
-  require(options.source_words > 0 && options.target_words > 0, kEncoderDecoder,
-          "vocabularies must not be empty, got {} and {} words", options.source_words, options.target_words);
-  require(!options.shared || options.source_words == options.target_words, kEncoderDecoder,
-          "a shared table needs one vocabulary, got {} words of the source and {} of the target",
-          options.source_words, options.target_words);
-  const auto source = std::make_shared<nn::Embedding>(options.source_words, options.embedding);
-  const auto target =
-      options.shared ? source : std::make_shared<nn::Embedding>(options.target_words, options.embedding);
+  const auto [source, target] = make_embeddings(
+      "encoder_decoder", {options.source_words, options.target_words, options.shared}, options.embedding);
   encoder_ = add_child("encoder", std::make_shared<SequenceEncoder>(source, encoder_options(options)));
   decoder_ = add_child(
       "decoder", std::make_shared<SequenceDecoder>(target, decoder_options(options, encoder_->outputs())));

@@ -2,9 +2,11 @@
 // searches through it.
 #pragma once
 
+#include <memory>
+
 #include "models/model_kind.h"
 #include "models/state.h"
-#include "nn/module.h"
+#include "nn/layers/embedding.h"
 
 namespace tandem::models {
 
@@ -38,6 +40,17 @@ class SequenceToSequence : public nn::Module {
   Tensor operator()(const Tensor& source, const Tensor& lengths, const Tensor& target);
   // Words [S,N] as source and target, for summaries.
   Tensor forward(const Tensor& words) override;
+
+ protected:
+  struct Vocabularies {
+    Index source, target;  // words
+    bool shared;           // one embedding table for both sides
+  };
+  struct Embeddings {
+    std::shared_ptr<nn::Embedding> source, target;  // the same one if shared
+  };
+  // Throws UserError, which begins with `model`, without words and if shared for different numbers of words.
+  static Embeddings make_embeddings(const char* model, const Vocabularies& words, Index width);
 
  private:
   // Hidden values [T,N,E] of whole targets [T,N], for training. Default: those of advance().

@@ -35,17 +35,11 @@ void require_words(const char* what, const Tensor& words) {
 }  // namespace
 
 Transformer::Transformer(const TransformerOptions& options) : options_(options) {
-  require(options.source_words > 0 && options.target_words > 0, kTransformer,
-          "vocabularies must not be empty, got {} and {} words", options.source_words, options.target_words);
   require(options.encoder_layers > 0 && options.decoder_layers > 0 && options.width > 0 && options.inner > 0,
           kTransformer, "layers, width and inner must be positive, got {} and {}, {} and {}",
           options.encoder_layers, options.decoder_layers, options.width, options.inner);
-  require(!options.shared || options.source_words == options.target_words, kTransformer,
-          "a shared table needs one vocabulary, got {} words of the source and {} of the target",
-          options.source_words, options.target_words);
-  const auto source = std::make_shared<nn::Embedding>(options.source_words, options.width);
-  const auto target =
-      options.shared ? source : std::make_shared<nn::Embedding>(options.target_words, options.width);
+  const auto [source, target] = make_embeddings(
+      kTransformer, {options.source_words, options.target_words, options.shared}, options.width);
   encoder_ = make_stack("encoder", source, options.encoder_layers);
   decoder_ = make_stack("decoder", target, options.decoder_layers);
   positions_ = add_child("positions", std::make_shared<nn::SinusoidalPositions>(options.width));

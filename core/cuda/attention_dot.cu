@@ -157,41 +157,46 @@ struct Largest {
   __device__ __forceinline__ float operator()(float a, float b) const { return b > a ? b : a; }
 };
 
-// Grid: heads of all texts, blocks of queries, blocks of columns.
+// The query of a warp and what it reads. Grid: heads of all texts, blocks of queries, blocks of columns.
+template <class S>
+struct QueryRow {
+  const Call<S>& call;
+  int lane = threadIdx.x % kWarp, column = static_cast<int>(blockIdx.z) * kColumns;
+  Index n = blockIdx.x / call.size.heads, h = blockIdx.x % call.size.heads, g = call.key_head(h);
+  Index t = Index{blockIdx.y} * kRows + threadIdx.x / kWarp, row = call.row(n, h, t);
+  bool valid = t < call.size.queries;
+  KeyRange seen = valid ? call.seen(n, t) : KeyRange{0, 0};
+  Rows<S> queries = call.queries(n, h), keys = call.keys(n, g), values = call.values(n, g);
+  RandomKey random = call.threshold > 0 ? kernels::resolved(call.random) : call.random;
+  float slope = call.slope(h);
+};
+
 template <class S>
 __global__ void __launch_bounds__(kRows* kWarp) attention_kernel(Call<S> call) {
   await_earlier_work();
   __shared__ Tile tile;
-  const int lane = threadIdx.x % kWarp;
-  const Index n = blockIdx.x / call.size.heads, h = blockIdx.x % call.size.heads, g = call.key_head(h);
-  const Index t = Index{blockIdx.y} * kRows + threadIdx.x / kWarp;
-  const int column = static_cast<int>(blockIdx.z) * kColumns;
-  const bool valid = t < call.size.queries;
-  const KeyRange seen = valid ? call.seen(n, t) : KeyRange{0, 0};
-  const Rows<S> queries = call.queries(n, h), keys = call.keys(n, g), values = call.values(n, g);
-  const RandomKey random = call.threshold > 0 ? kernels::resolved(call.random) : call.random;
-  const float slope = call.slope(h);
+  const QueryRow<S> q{call};
   float top = kNone, total = 0.0f, sums[kColumnsOfLane] = {};
-  for (Index k = 0; k < keys.count; k += kWarp) {
-    const Index j = k + lane;
-    const bool visible = j >= seen.first && j < seen.last;
+  for (Index k = 0; k < q.keys.count; k += kWarp) {
+    const Index j = k + q.lane;
+    const bool visible = j >= q.seen.first && j < q.seen.last;
     if (!__syncthreads_or(visible)) continue;
-    const float dot = dot_rows(tile, queries, t, keys, k);
-    const float x = visible ? call.score(dot, slope, t, j) : kNone;
+    const float dot = dot_rows(tile, q.queries, q.t, q.keys, k);
+    const float x = visible ? call.score(dot, q.slope, q.t, j) : kNone;
     const float next = warp_reduce(x > top ? x : top, Largest{});
     const float exponential = visible ? math::exp(x - next) : 0.0f;
     const float before = top == next ? 1.0f : math::exp(top - next);
     total = total * before + warp_reduce(exponential, Sum{});
 #pragma unroll
     for (int i = 0; i < kColumnsOfLane; ++i) sums[i] *= before;
-    const float weight = exponential * (visible ? call.factor(random, call.row(n, h, t), j) : 0.0f);
-    add_rows(tile, convert<float>(convert<S>(weight)), values, k, column, sums);
+    const float weight = exponential * (visible ? call.factor(q.random, q.row, j) : 0.0f);
+    add_rows(tile, convert<float>(convert<S>(weight)), q.values, k, q.column, sums);
     top = next;
   }
-  if (!valid) return;
-  put_row(call.result.of(n, h) + t * call.result.token, static_cast<int>(call.size.value_width), column, sums,
-          total == 0.0f ? 0.0f : 1.0f / total);
-  if (lane == 0 && column == 0) call.lse[call.row(n, h, t)] = total == 0.0f ? kNone : top + math::log(total);
+  if (!q.valid) return;
+  put_row(call.result.of(q.n, q.h) + q.t * call.result.token, static_cast<int>(call.size.value_width),
+          q.column, sums, total == 0.0f ? 0.0f : 1.0f / total);
+  if (q.lane == 0 && q.column == 0) call.lse[q.row] = total == 0.0f ? kNone : top + math::log(total);
 }
 
 template <class S>
@@ -225,28 +230,22 @@ template <class S>
 __global__ void __launch_bounds__(kRows* kWarp) attention_dquery_kernel(Call<S> call, HeadMemory<S> dquery) {
   await_earlier_work();
   __shared__ Tile tile;
-  const int lane = threadIdx.x % kWarp;
-  const Index n = blockIdx.x / call.size.heads, h = blockIdx.x % call.size.heads, g = call.key_head(h);
-  const Index t = Index{blockIdx.y} * kRows + threadIdx.x / kWarp;
-  const int column = static_cast<int>(blockIdx.z) * kColumns;
-  const bool valid = t < call.size.queries;
-  const KeyRange seen = valid ? call.seen(n, t) : KeyRange{0, 0};
-  const Rows<S> queries = call.queries(n, h), keys = call.keys(n, g), values = call.values(n, g);
-  const Rows<S> dresults = call.dresults(n, h);
-  const RandomKey random = call.threshold > 0 ? kernels::resolved(call.random) : call.random;
-  const float slope = call.slope(h);
+  const QueryRow<S> q{call};
+  const Rows<S> dresults = call.dresults(q.n, q.h);
   float sums[kColumnsOfLane] = {};
-  for (Index k = 0; k < keys.count; k += kWarp) {
-    const Index j = k + lane;
-    const bool visible = j >= seen.first && j < seen.last;
+  for (Index k = 0; k < q.keys.count; k += kWarp) {
+    const Index j = k + q.lane;
+    const bool visible = j >= q.seen.first && j < q.seen.last;
     if (!__syncthreads_or(visible)) continue;
-    const float dot = dot_rows(tile, queries, t, keys, k), dweight = dot_rows(tile, dresults, t, values, k);
+    const float dot = dot_rows(tile, q.queries, q.t, q.keys, k),
+                dweight = dot_rows(tile, dresults, q.t, q.values, k);
     const float dscore =
-        visible ? weight_of(call, random, slope, call.row(n, h, t), t, j, dot, dweight).dscore : 0.0f;
-    add_rows(tile, convert<float>(convert<S>(dscore)), keys, k, column, sums);
+        visible ? weight_of(call, q.random, q.slope, q.row, q.t, j, dot, dweight).dscore : 0.0f;
+    add_rows(tile, convert<float>(convert<S>(dscore)), q.keys, k, q.column, sums);
   }
-  if (!valid) return;
-  put_row(dquery.of(n, h) + t * dquery.token, static_cast<int>(call.size.width), column, sums, call.scale);
+  if (!q.valid) return;
+  put_row(dquery.of(q.n, q.h) + q.t * dquery.token, static_cast<int>(call.size.width), q.column, sums,
+          call.scale);
 }
 
 // Gradients of keys, or of values. A warp owns a key; the heads of queries that read it follow one another.

@@ -188,16 +188,13 @@ bool is_compiled_at(const Graph& graph, std::int64_t index) {
 
 // ---- Plans
 
-struct DestroyHandle {
-  void operator()(cudnnHandle_t handle) const { cudnnDestroy(handle); }
-};
-using Handle = std::unique_ptr<cudnnContext, DestroyHandle>;
+using Handle = std::shared_ptr<cudnnContext>;
 
 Handle new_handle() {
   const RelaxedCapture relaxed;
   cudnnHandle_t created = nullptr;
   check(cudnnCreate(&created), "cudnnCreate");
-  return Handle(created);
+  return {created, cudnnDestroy};
 }
 
 class CudnnEngine final : public Engine {
@@ -233,14 +230,14 @@ struct Engines::State {
   std::map<int, Handle>
       handles;  // by thread; handle 0 uses the backend's stream, the others only build plans
 
-  cudnnHandle_t handle_of(int thread) {
+  Handle handle_of(int thread) {
     const std::lock_guard lock(mutex);
     Handle& handle = handles[thread];
     if (!handle) {
       handle = new_handle();
       if (thread == 0) check(cudnnSetStream(handle.get(), backend.stream()), "cudnnSetStream");
     }
-    return handle.get();
+    return handle;
   }
 };
 
@@ -253,7 +250,7 @@ class CudnnOffer final : public Offer {
 
   Outcome ask() {
     spare_ = describe(pass_, problem_);
-    if (auto bad = query(*spare_, state_.handle_of(0), problem_, rules_)) return bad;
+    if (auto bad = query(*spare_, state_.handle_of(0).get(), problem_, rules_)) return bad;
     for (std::int64_t i = 0; i < spare_->get_execution_plan_count(); ++i)
       listed.push_back({name_at(*spare_, i), is_compiled_at(*spare_, i)});
     return {};
@@ -265,13 +262,13 @@ class CudnnOffer final : public Offer {
     std::unique_ptr<Graph> graph = thread == 0 ? std::move(spare_) : nullptr;
     if (!graph) {
       graph = describe(pass_, problem_);
-      if (auto bad = query(*graph, state_.handle_of(thread), problem_, rules_)) return bad;
+      if (auto bad = query(*graph, state_.handle_of(thread).get(), problem_, rules_)) return bad;
     }
     if (auto bad = outcome("build_plan", graph->build_plan_at_index(index))) {
       if (thread == 0) spare_ = std::move(graph);
       return bad;
     }
-    engine = std::make_unique<CudnnEngine>(state_.handle_of(0), std::move(graph), index);
+    engine = std::make_unique<CudnnEngine>(state_.handle_of(0).get(), std::move(graph), index);
     return {};
   }
 
@@ -287,6 +284,7 @@ class CudnnOffer final : public Offer {
 
 Engines::Engines(CudaBackend& backend) : state_(std::make_unique<State>(backend)) {}
 Engines::~Engines() = default;
+std::shared_ptr<cudnnContext> Engines::handle() { return state_->handle_of(0); }
 
 Outcome Engines::ask(Pass pass, const Convolution& problem, const Rules& rules,
                      std::unique_ptr<Offer>& offer) {

@@ -23,6 +23,8 @@
 #include "core/cuda/rules.h"
 #include "core/op_options.h"
 
+struct cudnnContext;
+
 namespace tandem::cuda {
 
 class CudaBackend;
@@ -144,6 +146,8 @@ class Library {
   // results.
   bool try_out(Plan& plan, const Addresses& addresses, const Rival& rival);
   void dismiss(Plan& plan);  // fused_plan() returns nullptr from now on
+  // cuDNN's handle on the backend's stream, for engines of other ops; null in the stand-in of tests.
+  std::shared_ptr<cudnnContext> handle();
 
   struct State;
 

@@ -6,7 +6,7 @@
 
 #include "core/cuda/capture.h"
 #include "core/cuda/cuda_backend.h"
-#include "core/error.h"
+#include "core/cuda/dnn.h"
 
 namespace tandem::cuda::dnn {
 
@@ -101,20 +101,11 @@ bool is_refused(const AttentionGraph& g) {
   return version == 91400 && g.window > 0 && g.size.keys > 1024;
 }
 
-struct DestroyCudnn {
-  void operator()(cudnnHandle_t handle) const { cudnnDestroy(handle); }
-};
-
 class SdpaEngine final : public AttentionEngine {
  public:
-  SdpaEngine(const CudaBackend& backend, std::unique_ptr<fe::graph::Graph> graph, bool lengths, bool backward)
-      : graph_(std::move(graph)), lengths_(lengths), backward_(backward) {
-    cudnnHandle_t handle = nullptr;
-    if (cudnnCreate(&handle) != CUDNN_STATUS_SUCCESS) throw VendorError("cudnn", "cudnnCreate failed");
-    handle_.reset(handle);
-    if (cudnnSetStream(handle, backend.stream()) != CUDNN_STATUS_SUCCESS)
-      throw VendorError("cudnn", "cudnnSetStream failed");
-  }
+  SdpaEngine(std::shared_ptr<cudnnContext> handle, std::unique_ptr<fe::graph::Graph> graph, bool lengths,
+             bool backward)
+      : handle_(std::move(handle)), graph_(std::move(graph)), lengths_(lengths), backward_(backward) {}
 
   bool build() {
     if (graph_->build(handle_.get(), {fe::HeurMode_t::A}).is_bad()) return false;
@@ -134,8 +125,8 @@ class SdpaEngine final : public AttentionEngine {
   }
 
  private:
+  std::shared_ptr<cudnnContext> handle_;
   std::unique_ptr<fe::graph::Graph> graph_;
-  std::unique_ptr<cudnnContext, DestroyCudnn> handle_;
   bool lengths_, backward_;
 };
 
@@ -144,7 +135,8 @@ class SdpaEngine final : public AttentionEngine {
 std::unique_ptr<AttentionEngine> attention_engine(CudaBackend& backend, const AttentionGraph& graph) {
   if (is_refused(graph)) return nullptr;
   const RelaxedCapture relaxed;
-  auto engine = std::make_unique<SdpaEngine>(backend, describe(graph), graph.lengths, graph.backward);
+  auto engine =
+      std::make_unique<SdpaEngine>(backend.dnn().handle(), describe(graph), graph.lengths, graph.backward);
   if (!engine->build()) return nullptr;
   return engine;
 }

@@ -59,6 +59,9 @@ class Engines {
   // Queries the heuristics; the offer may be empty.
   Outcome ask(Pass pass, const Convolution& problem, const Rules& rules, std::unique_ptr<Offer>& offer);
 
+  // As Library::handle.
+  std::shared_ptr<cudnnContext> handle();
+
   struct State;
 
  private:

@@ -376,6 +376,7 @@ void Plan::run(const Addresses& addresses, const Widened& widened) { impl_->run(
 
 Library::Library(CudaBackend& backend) : state_(std::make_unique<State>(backend)) {}
 Library::~Library() = default;
+std::shared_ptr<cudnnContext> Library::handle() { return state_->engines.handle(); }
 
 namespace {
 

@@ -9,6 +9,7 @@
 #include "autograd/ops/loss.h"
 #include "autograd/ops/shape.h"
 #include "models/weights.h"
+#include "tests/golden/small_bert.h"
 #include "tests/support/paths.h"
 #include "tests/support/tensors.h"
 #include "tests/support/tolerance.h"
@@ -25,16 +26,9 @@ std::string golden_file(const std::string& name) {
 
 // The gradient of a parameter with the library's names; joined projections are three of them.
 std::vector<double> gradient_in(const safetensors::File& golden, const std::string& name) {
-  const std::string joined = "query_key_value";
-  const std::size_t at = name.find(joined);
-  if (at == std::string::npos) return golden.read("gradient/" + name).to_vector<double>();
   std::vector<double> all;
-  for (const char* const part : {"query", "key", "value"}) {
-    std::string one = name;
-    for (const double value :
-         golden.read("gradient/" + one.replace(at, joined.size(), part)).to_vector<double>())
-      all.push_back(value);
-  }
+  for (const std::string& one : library_names(name))
+    for (const double value : golden.read("gradient/" + one).to_vector<double>()) all.push_back(value);
   return all;
 }
 
@@ -42,15 +36,9 @@ std::vector<double> gradient_in(const safetensors::File& golden, const std::stri
 
 TEST_CASE("BERT agrees with Hugging Face's", "[bert]") {
   const safetensors::File golden(golden_file("bert_values"));
-  models::Bert model({.vocabulary = 11,
-                      .width = 8,
-                      .layers = 2,
-                      .heads = 2,
-                      .inner = 16,
-                      .context = 6,
-                      .dropout = 0.0,
-                      .attention_dropout = 0.0,
-                      .next_sentence = true});
+  models::BertOptions options = small_bert();
+  options.next_sentence = true;
+  models::Bert model(options);
   models::load_weights(model, golden_file("bert"));
   const Tensor hidden = model.hidden({.tokens = golden.read("tokens"),
                                       .segments = golden.read("segments"),

@@ -2,6 +2,8 @@
 // with their places, questions without answer, a start from a masked language model.
 #include <fmt/core.h>
 
+#include <cmath>
+
 #include "core/random.h"
 #include "tests/program/project.h"
 
@@ -109,6 +111,18 @@ TEST_CASE("a model learns to answer questions, and where there is no answer", "[
   CHECK_THAT(answers.refused({"predict", "run", "test.json", "test.json"}),
              Contains("another input has this id"));
   CHECK_THAT(answers.refused({"predict", "run", "context.txt"}), Contains("context.txt") && Contains("JSON"));
+}
+
+TEST_CASE("an answer is scored for its question", "[program][answers]") {
+  const Answers answers(kWithoutDropout, true, 16);
+  answers.must_train("run", {"epochs=1"});
+  const auto probability = [&](const std::string& question) {
+    const std::string out =
+        answers.must({"predict", "run", "anna likes tea", "--question", question, "--json"}).out;
+    return Json::parse(out)["predictions"][0]["probability"].get<double>();
+  };
+  // As many pieces, so that the context is at the same positions.
+  CHECK(std::abs(probability("What likes anna?") - probability("anna likes What?")) > 1e-6);
 }
 
 TEST_CASE("question answering goes on to the bit in the middle of an epoch", "[program][answers]") {
