@@ -212,7 +212,10 @@ class Program {
                     "safetensors or npz: FP32 weights and statistics under torchvision's names; onnx: the "
                     "network with its weights")
         ->required();
-    sub->add_option("--out", export_.out, "output file; default: RUN/exports/WEIGHTS.FORMAT");
+    sub->add_option(
+        "--out", export_.out,
+        "output file; default: RUN/exports/WEIGHTS.FORMAT. The graphs of an encoder–decoder go to "
+        "NAME.encoder.onnx and NAME.decoder.onnx");
     sub->add_flag("--json", export_.json, kJson);
     sub->add_option(
            "--opset", export_.opset,

@@ -1,5 +1,7 @@
 #include "export/export.h"
 
+#include <fmt/ranges.h>
+
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -23,6 +25,11 @@ std::string standard_path(const runs::RunDirectory& run, const std::string& weig
   const fs::path folder = run.path() / "exports";
   files::make_folder(folder);
   return folder / (fs::path(weights).stem().string() + "." + format);
+}
+
+// The file of a part: model.onnx → model.encoder.onnx.
+std::string path_of_part(const fs::path& path, const std::string& part) {
+  return path.parent_path() / (path.stem().string() + "." + part + path.extension().string());
 }
 
 }  // namespace
@@ -62,20 +69,34 @@ int export_weights(const ExportArguments& arguments) {
       .metadata = task->export_metadata(),
       .graph = called.graph,
       .suppression = arguments.suppress ? called.suppression : std::nullopt};
-  exporting::write_export(*called.module, request);
-  std::error_code error;
-  const auto bytes = fs::file_size(request.path, error);
+  std::vector<exporting::ExportRequest> requests{request};
+  if (format == exporting::Format::onnx && !called.parts.empty()) {
+    requests.clear();
+    for (const nn::Part& part : called.parts) {
+      requests.push_back(request);
+      requests.back().part = part;
+      requests.back().path = path_of_part(request.path, part.name);
+    }
+  }
+  std::vector<std::string> written;
+  std::uintmax_t bytes = 0;
+  for (const exporting::ExportRequest& each : requests) {
+    exporting::write_export(*called.module, each);
+    written.push_back(each.path);
+    std::error_code error;
+    const auto size = fs::file_size(each.path, error);
+    if (!error) bytes += size;
+  }
   if (arguments.json) {
-    output::print("{}\n",
-                  files::json_text(nlohmann::ordered_json{{"file", request.path},
-                                                          {"format", arguments.format},
-                                                          {"parameters", called.module->parameter_count()},
-                                                          {"weights", weights.path},
-                                                          {"bytes", error ? 0 : bytes}}));
+    nlohmann::ordered_json result{
+        {"file", written.front()},    {"files", written},
+        {"format", arguments.format}, {"parameters", called.module->parameter_count()},
+        {"weights", weights.path},    {"bytes", bytes}};
+    output::print("{}\n", files::json_text(result));
     return 0;
   }
-  output::print("{}: {} parameters of {}, {:.1f} MB\n", request.path, called.module->parameter_count(),
-                weights.path, static_cast<double>(error ? 0 : bytes) / 1e6);
+  output::print("{}: {} parameters of {}, {:.1f} MB\n", fmt::join(written, ", "),
+                called.module->parameter_count(), weights.path, static_cast<double>(bytes) / 1e6);
   return 0;
 }
 

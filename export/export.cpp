@@ -66,6 +66,7 @@ void write_export(nn::Module& model, const ExportRequest& request) {
                                                                .input = request.input,
                                                                .outputs = request.outputs,
                                                                .graph = request.graph,
+                                                               .part = request.part,
                                                                .suppression = request.suppression}));
   }
 }

@@ -10,6 +10,7 @@
 #include "core/tensor.h"
 #include "nn/exported.h"
 #include "nn/module.h"
+#include "nn/ports.h"
 
 namespace tandem::exporting {
 
@@ -36,6 +37,7 @@ struct ExportRequest {
   std::vector<std::string> outputs{};
   std::map<std::string, std::string> metadata{};
   nn::Forward graph{};
+  std::optional<nn::Part> part{};
   std::optional<nn::Suppression> suppression{};
 };
 

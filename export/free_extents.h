@@ -1,26 +1,29 @@
-// FreeExtents: numbers that stand for the dynamic extents in a trace: batch, steps and past.
+// FreeExtents: numbers that stand for the dynamic extents in a trace: batch, steps, past and source.
 #pragma once
 
 #include "core/shape.h"
 
 namespace tandem::exporting {
 
-// The batch is 0. No extent of a parameter is a multiple of the others, so they are recognised.
+// The batch is 0. No extent of a parameter or constant is a multiple of the others, so they are
+// recognised.
 struct FreeExtents {
-  Index steps = 0, past = 0;  // nn::Port::kSteps, kPast; 0: none
+  Index steps = 0, past = 0, source = 0;  // nn::Port::kSteps, kPast, kSource; 0: none
 
-  // "N", "T", "P", "P + T" in ONNX; "" for a fixed extent.
+  // "N", "T", "P", "S", "P + T" in ONNX; "" for a fixed extent.
   const char* name_of(Index extent) const {
     if (extent == 0) return "N";
     if (extent == steps) return "T";
     if (extent == past) return "P";
+    if (extent == source) return "S";
     return past > 0 && extent == past + steps ? "P + T" : "";
   }
   bool contains(Index extent) const { return *name_of(extent) != '\0'; }
   // Whether a value was computed from steps.
   bool is_made_of_steps(Index value) const {
     const auto is_multiple = [&](Index of) { return of > 0 && value % of == 0; };
-    return value != 0 && (is_multiple(steps) || is_multiple(past) || (past > 0 && is_multiple(past + steps)));
+    return value != 0 && (is_multiple(steps) || is_multiple(past) || is_multiple(source) ||
+                          (past > 0 && is_multiple(past + steps)));
   }
 };
 

@@ -67,6 +67,18 @@ const TranslationTable& translations() {
   return table;
 }
 
+// The part to export, or all of a model with ports; absent for a model of one tensor.
+std::optional<nn::Part> part_of(nn::Module& model, const OnnxOptions& options) {
+  if (options.part) return options.part;
+  const auto* const ports = dynamic_cast<const nn::Ports*>(&model);
+  if (ports == nullptr) return std::nullopt;
+  return nn::Part{.name = "",
+                  .inputs = ports->inputs(),
+                  .outputs = ports->outputs(),
+                  .forward = [&model](const TensorList& inputs) { return model.all_outputs(inputs); },
+                  .longest = ports->longest_steps()};
+}
+
 bool has_no_translation(const OpInfo& info) { return !info.traits.onnx && !translations().contains(&info); }
 
 // Adds the ops of the trace as nodes.
@@ -75,12 +87,12 @@ class Exporter {
   Exporter(nn::Module& model, Graph& graph, const OnnxOptions& options)
       : graph_(graph), options_(options), weights_(model, graph) {}
 
-  void add(const Trace& trace, const nn::Ports* ports) {
+  void add(const Trace& trace, const std::optional<nn::Part>& part) {
     for (std::size_t i = 0; i < trace.inputs.size(); ++i)
-      add_input(trace.inputs[i], ports ? ports->inputs()[i].name : "", ports != nullptr);
+      add_input(trace.inputs[i], part ? part->inputs[i].name : "", part.has_value());
     for (const Call& call : trace.calls) add(call);
     graph_.set_layer("");
-    const std::vector<std::string> outputs = ports                      ? ports->outputs()
+    const std::vector<std::string> outputs = part                       ? part->outputs
                                              : options_.outputs.empty() ? std::vector<std::string>{"logits"}
                                                                         : options_.outputs;
     ensure(outputs.size() == trace.outputs.size(), "onnx", "the model returns {} tensors, its ports are {}",
@@ -198,18 +210,18 @@ std::vector<std::string> onnx_ops() {
 std::string onnx_model(nn::Module& model, const Shape& sample, const OnnxOptions& options) {
   require(options.opset == 17 || options.opset == 23, "onnx", "the opset must be 17 or 23, got {}",
           options.opset);
-  const auto* const ports = dynamic_cast<const nn::Ports*>(&model);
+  const std::optional<nn::Part> part = part_of(model, options);
   const ComposedOps untranslated(has_no_translation);
   const auto graph_of = [&](const Trace& trace) {
     auto graph = std::make_unique<Graph>(options.opset, trace.free);
-    Exporter(model, *graph, options).add(trace, ports);
+    Exporter(model, *graph, options).add(trace, part);
     return graph;
   };
   std::unique_ptr<Graph> graph;
-  if (ports) {
-    const std::vector<FreeExtents> choices = free_extents(model, *ports);
-    graph = graph_of(trace_evaluation(model, *ports, choices.front()));
-    if (choices.size() > 1) graph->require_same(*graph_of(trace_evaluation(model, *ports, choices.back())));
+  if (part) {
+    const std::vector<FreeExtents> choices = free_extents(model, *part);
+    graph = graph_of(trace_evaluation(model, *part, choices.front()));
+    if (choices.size() > 1) graph->require_same(*graph_of(trace_evaluation(model, *part, choices.back())));
   } else {
     graph = graph_of(trace_evaluation(model, sample, options.dtype, options.graph));
   }

@@ -19,6 +19,7 @@
 
 #include "nn/exported.h"
 #include "nn/module.h"
+#include "nn/ports.h"
 
 namespace tandem::exporting {
 
@@ -30,7 +31,8 @@ struct OnnxOptions {
   // Names; empty: the default of the input (see below), and "logits" for a single output.
   std::string input{};
   std::vector<std::string> outputs{};
-  nn::Forward graph{};  // the exported forward; empty: the model's own call
+  nn::Forward graph{};             // the exported forward; empty: the model's own call
+  std::optional<nn::Part> part{};  // the exported part of the model; absent: all of it
   // Adds a last output "selected", i64 [M,3]: image, class and anchor of each box that ONNX's
   // NonMaxSuppression keeps.
   std::optional<nn::Suppression> suppression{};
@@ -38,10 +40,10 @@ struct OnnxOptions {
 
 // The bytes of a .onnx file. Its input is f32 "images" [N,C,H,W] for samples [H,W,C], else f32 "features" or
 // i64 "indices" in the sample's layout; its output is f32 "logits" in Tandem's layout; "N" is dynamic. A
-// model with ports (nn/ports.h) has its ports as inputs and outputs, with "T" and "P" dynamic as well, and
-// ignores `sample`, `dtype` and names. The model is traced in evaluation mode and must be on the CPU; its
-// modes and gradients do not change. Throws UserError with the layer for an op without translation, if the
-// file would exceed the format's 2 GiB, and for another opset.
+// part, or a model with ports (nn/ports.h), has its ports as inputs and outputs, with "T", "P" and "S"
+// dynamic as well, and ignores `sample`, `dtype` and names. The model is traced in evaluation mode and must
+// be on the CPU; its modes and gradients do not change. Throws UserError with the layer for an op without
+// translation, if the file would exceed the format's 2 GiB, and for another opset.
 std::string onnx_model(nn::Module& model, const Shape& sample, const OnnxOptions& options = {});
 
 // Names of the ops with a translation, sorted.

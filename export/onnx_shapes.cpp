@@ -81,14 +81,14 @@ Value slice(const TranslationContext& context, const ops::Slice& op) {
   const ops::Window& window = op.window;
   const FreeExtents& free = context.graph.free();
   std::vector<Index> first, last, axes, step;
-  bool follows = false;  // as many rows of a longer table as there are steps
+  bool follows = false;  // as many rows of a longer table as a free extent
   for (int axis = 0; axis < x.rank(); ++axis) {
     if (window.small[axis] == window.large[axis]) continue;
     first.push_back(window.first[axis]);
     last.push_back(window.first[axis] + (window.small[axis] - 1) * window.step[axis] + 1);
     axes.push_back(x.axis_there(axis));
     step.push_back(window.step[axis]);
-    follows = free.steps > 0 && first.back() == 0 && step.back() == 1 && last.back() == free.steps &&
+    follows = first.back() == 0 && step.back() == 1 && last.back() > 0 && free.contains(last.back()) &&
               last.size() == 1 && !free.is_made_of_steps(window.large[axis]);
   }
   Graph& graph = context.graph;

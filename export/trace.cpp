@@ -86,26 +86,36 @@ Trace trace_evaluation(nn::Module& model, const Shape& sample, DType dtype, cons
       [&](const TensorList& inputs) { return run ? run(inputs[0]) : TensorList{model(inputs[0])}; });
 }
 
-std::vector<FreeExtents> free_extents(nn::Module& model, const nn::Ports& ports) {
+std::vector<FreeExtents> free_extents(nn::Module& model, const nn::Part& part) {
+  std::vector<Index> fixed;
+  for (const Parameter& parameter : model.parameters())
+    fixed.insert(fixed.end(), parameter.value().shape().begin(), parameter.value().shape().end());
+  for (const nn::Constant& constant : model.constants())
+    fixed.insert(fixed.end(), constant.value.shape().begin(), constant.value.shape().end());
   const auto is_free = [&](Index extent) {  // nor the number of an axis
-    return extent > kMaxRank && std::ranges::none_of(model.parameters(), [&](const Parameter& parameter) {
-             return std::ranges::any_of(parameter.value().shape(),
-                                        [&](Index own) { return own % extent == 0; });
-           });
+    return extent > kMaxRank && std::ranges::none_of(fixed, [&](Index own) { return own % extent == 0; });
   };
-  const std::vector<nn::Port> inputs = ports.inputs();
-  const bool has_past = std::ranges::any_of(inputs, [](const nn::Port& port) {
-    return std::ranges::find(port.extents, nn::Port::kPast) != port.extents.end();
-  });
-  const auto longest = ports.longest_steps();
+  const auto has = [&](Index extent) {
+    return std::ranges::any_of(part.inputs, [&](const nn::Port& port) {
+      return std::ranges::find(port.extents, extent) != port.extents.end();
+    });
+  };
+  const bool has_steps = has(nn::Port::kSteps), has_past = has(nn::Port::kPast);
+  const auto longest = part.longest;
   std::vector<FreeExtents> choices;
-  for (Index steps = std::min(kUsualSteps, longest.value_or(kUsualSteps)); steps > 0 && choices.size() < 2;
-       steps += longest ? -1 : 1) {
-    if (!is_free(steps)) continue;
-    FreeExtents free{.steps = steps};
+  for (Index length = std::min(kUsualSteps, longest.value_or(kUsualSteps)); length > 0 && choices.size() < 2;
+       length += longest ? -1 : 1) {
+    if (!is_free(length)) continue;
+    FreeExtents free;
+    (has_steps ? free.steps : free.source) = length;
     if (has_past) {
-      free.past = choices.empty() ? 2 * steps + 1 : choices[0].past + 1;
-      while (!is_free(free.past) || !is_free(free.past + steps) || free.past % steps == 0) ++free.past;
+      free.past = choices.empty() ? 2 * length + 1 : choices[0].past + 1;
+      while (!is_free(free.past) || !is_free(free.past + length) || free.past % length == 0) ++free.past;
+    }
+    if (has_steps && has(nn::Port::kSource)) {
+      Index source = choices.empty() ? 2 * (free.past + length) + 1 : choices[0].source + 1;
+      while (!is_free(source) || free.is_made_of_steps(source)) ++source;
+      free.source = source;
     }
     choices.push_back(free);
   }
@@ -118,17 +128,17 @@ std::vector<FreeExtents> free_extents(nn::Module& model, const nn::Ports& ports)
   return choices;
 }
 
-Trace trace_evaluation(nn::Module& model, const nn::Ports& ports, const FreeExtents& free) {
+Trace trace_evaluation(nn::Module& model, const nn::Part& part, const FreeExtents& free) {
   Trace trace{.inputs = {}, .calls = {}, .outputs = {}, .free = free};
-  for (const nn::Port& port : ports.inputs()) {
+  for (const nn::Port& port : part.inputs) {
     std::vector<Index> extents = port.extents;
     std::ranges::replace(extents, nn::Port::kRows, Index{0});
     std::ranges::replace(extents, nn::Port::kSteps, free.steps);
     std::ranges::replace(extents, nn::Port::kPast, free.past);
+    std::ranges::replace(extents, nn::Port::kSource, free.source);
     trace.inputs.push_back(traced(Shape(std::span<const Index>(extents)), port.dtype));
   }
-  return traced_run(model, std::move(trace),
-                    [&](const TensorList& inputs) { return model.all_outputs(inputs); });
+  return traced_run(model, std::move(trace), part.forward);
 }
 
 }  // namespace tandem::exporting

@@ -36,11 +36,11 @@ struct Trace {
 // traced forward; empty: the model's call.
 Trace trace_evaluation(nn::Module& model, const Shape& sample, DType dtype = DType::f32,
                        const nn::Forward& run = {});
-// Dynamic extents for traces of a model with ports: two choices if possible, since values that a trace
-// computes from extents differ between the two. Throws UserError if no number of steps that the model takes
-// can be recognised.
-std::vector<FreeExtents> free_extents(nn::Module& model, const nn::Ports& ports);
-// Traces inputs of the model's ports.
-Trace trace_evaluation(nn::Module& model, const nn::Ports& ports, const FreeExtents& free);
+// Dynamic extents for traces of a part of a model, or of all of it: two choices if possible, since values
+// that a trace computes from extents differ between the two. Throws UserError if no number of steps that the
+// model takes can be recognised.
+std::vector<FreeExtents> free_extents(nn::Module& model, const nn::Part& part);
+// Traces inputs of the part's ports.
+Trace trace_evaluation(nn::Module& model, const nn::Part& part, const FreeExtents& free);
 
 }  // namespace tandem::exporting

@@ -38,14 +38,6 @@ std::vector<std::int64_t> counted(Index count) {
   return values;
 }
 
-// Names of the ports of keys and values.
-std::vector<std::string> key_names(const char* prefix, Index layers) {
-  std::vector<std::string> names;
-  for (Index i = 0; i < layers; ++i)
-    for (const char* const part : {"key", "value"}) names.push_back(fmt::format("{}.{}.{}", prefix, i, part));
-  return names;
-}
-
 bool all_equal(const std::vector<Index>& values) {
   return std::ranges::all_of(values, [&](Index value) { return value == values.front(); });
 }
@@ -240,13 +232,13 @@ std::vector<nn::Port> Gpt::inputs() const {
   for (const char* const name : {"input_ids", "position_ids"})
     ports.push_back({name, {Port::kRows, Port::kSteps}, DType::i64});
   const Index heads = options_.kv_heads > 0 ? options_.kv_heads : options_.heads;
-  for (const std::string& name : key_names("past_key_values", options_.layers))
+  for (const std::string& name : nn::key_value_names("past_key_values", options_.layers))
     ports.push_back({name, {Port::kRows, heads, Port::kPast, options_.width / options_.heads}});
   return ports;
 }
 
 std::vector<std::string> Gpt::outputs() const {
-  std::vector<std::string> names = key_names("present", options_.layers);
+  std::vector<std::string> names = nn::key_value_names("present", options_.layers);
   names.insert(names.begin(), "logits");
   return names;
 }

@@ -7,6 +7,7 @@
 #include "models/model_kind.h"
 #include "models/state.h"
 #include "nn/layers/embedding.h"
+#include "nn/ports.h"
 
 namespace tandem::models {
 
@@ -35,6 +36,9 @@ class SequenceToSequence : public nn::Module {
   virtual Tensor scores(const Tensor& hidden) = 0;
   // Whether advance() returns attention weights, which the coverage penalty needs.
   virtual bool gives_attention() const { return true; }
+  // Parts with the graphs of an export, encoder and decoder, for texts of at least `longest` words; empty:
+  // the model has none.
+  virtual std::vector<nn::Part> parts(Index /*longest*/) { return {}; }
 
   // Scores [T,N,V] of the word after each of `target` [T,N], whose first word is the begin symbol.
   Tensor operator()(const Tensor& source, const Tensor& lengths, const Tensor& target);

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "autograd/leaf.h"
 #include "autograd/modes.h"
 #include "autograd/ops/elementwise.h"
+#include "autograd/ops/index.h"
 #include "autograd/ops/random.h"
 #include "autograd/ops/shape.h"
 #include "core/error.h"
@@ -89,19 +91,32 @@ void Transformer::draw() {
   }
 }
 
-Tensor Transformer::embedded(const Stack& stack, const Tensor& words, Index first) {
-  const Tensor tokens = (*stack.embedding)(transpose(words, 0, 1));
+Tensor Transformer::scaled(const Stack& stack, const Tensor& tokens) {
+  const Tensor x = (*stack.embedding)(tokens);
   // Sums of branches are FP32.
-  const Tensor x = cast(tokens, wide_of(tokens.dtype())) * std::sqrt(static_cast<double>(options_.width));
+  return cast(x, wide_of(x.dtype())) * std::sqrt(static_cast<double>(options_.width));
+}
+
+Tensor Transformer::embedded(const Stack& stack, const Tensor& words, Index first) {
+  const Tensor x = scaled(stack, transpose(words, 0, 1));
   return dropout((*positions_)(x, first), options_.dropout, training());
+}
+
+Tensor Transformer::hidden(const Stack& stack, const Tensor& x, nn::SelfAttentionCall call,
+                           const std::vector<nn::AttentionMemory>& memory) {
+  nn::Residual stream{x};
+  for (const auto& block : stack.blocks) {
+    stream =
+        (*block)(stream, call,
+                 memory.empty() ? nn::AttentionMemory() : memory.at(static_cast<std::size_t>(call.layer)));
+    ++call.layer;
+  }
+  return nn::normed(*stack.norm, stream, {.dropout = options_.dropout, .training = training()}).normed;
 }
 
 SequenceToSequence::Memory Transformer::encode(const Tensor& source, const Tensor& lengths) {
   require_words("source", source);
-  nn::Residual stream{embedded(encoder_, source)};
-  for (const auto& block : encoder_.blocks) stream = (*block)(stream, {.lengths = lengths});
-  const Tensor encoded =
-      nn::normed(*encoder_.norm, stream, {.dropout = options_.dropout, .training = training()}).normed;
+  const Tensor encoded = hidden(encoder_, embedded(encoder_, source), {.lengths = lengths});
   Memory memory{.values = {}, .lengths = lengths};
   for (std::size_t i = 0; i < decoder_.blocks.size(); ++i) {
     const nn::AttentionMemory own = decoder_.blocks[i]->memory(encoded, lengths);
@@ -113,20 +128,17 @@ SequenceToSequence::Memory Transformer::encode(const Tensor& source, const Tenso
 
 Tensor Transformer::decoded(const Tensor& words, const Memory& memory, nn::KeyValueCache* cache) {
   const Index first = cache ? cache->positions().front() : 0;
-  nn::Residual stream{embedded(decoder_, words, first)};
-  nn::SelfAttentionCall call{.cache = cache};
-  for (const auto& block : decoder_.blocks) {
+  std::vector<nn::AttentionMemory> of_layers;
+  for (Index layer = 0; layer < options_.decoder_layers; ++layer) {
     const auto of_layer = [&](const char* what) {
-      const Tensor found = memory.values.find(fmt::format("{}.{}", call.layer, what));
-      ensure(found.defined(), kTransformer, "the memory has no {} of layer {}", what, call.layer);
+      const Tensor found = memory.values.find(fmt::format("{}.{}", layer, what));
+      ensure(found.defined(), kTransformer, "the memory has no {} of layer {}", what, layer);
       return reshape(found, found.shape().without(0));
     };
-    stream = (*block)(stream, call, {of_layer("keys"), of_layer("values"), memory.lengths});
-    ++call.layer;
+    of_layers.push_back({of_layer("keys"), of_layer("values"), memory.lengths});
   }
-  const Tensor hidden =
-      nn::normed(*decoder_.norm, stream, {.dropout = options_.dropout, .training = training()}).normed;
-  return transpose(hidden, 0, 1);
+  const Tensor x = embedded(decoder_, words, first);
+  return transpose(hidden(decoder_, x, {.cache = cache}, of_layers), 0, 1);
 }
 
 Tensor Transformer::read(const Tensor& target, const Memory& memory) {
@@ -154,6 +166,67 @@ SequenceToSequence::Advanced Transformer::advance(const Tensor& words, const Mem
   advanced.state.set("keys", cache.memory().keys);
   advanced.state.set("values", cache.memory().values);
   return advanced;
+}
+
+// Tables of positions are leaves, so that ops on them are recorded.
+TensorList Transformer::encoder_part(const TensorList& inputs, Index positions) {
+  const Tensor &tokens = inputs.at(0), &lengths = inputs.at(1);
+  const Tensor words = scaled(encoder_, tokens);
+  const Tensor x = words + slice(leaf(positions_->table(positions)), 0, 0, tokens.size(1));
+  const Tensor encoded = hidden(encoder_, x, {.lengths = lengths});
+  TensorList outputs;
+  for (const auto& block : decoder_.blocks) {
+    const nn::AttentionMemory own = block->memory(encoded, lengths);
+    for (const Tensor& each : {own.keys, own.values})
+      outputs.push_back(nn::heads_apart(each, options_.heads));
+  }
+  return outputs;
+}
+
+TensorList Transformer::decoder_part(const TensorList& inputs, Index positions) {
+  const std::size_t layers = decoder_.blocks.size();
+  ensure(inputs.size() == 3 + 4 * layers, kTransformer, "the decoder takes {} tensors, got {}",
+         3 + 4 * layers, inputs.size());
+  std::vector<nn::AttentionMemory> memory;
+  std::vector<nn::PastKeys> past;
+  for (std::size_t i = 0; i < layers; ++i) {
+    const std::size_t source = 3 + 2 * i, before = source + 2 * layers;
+    memory.push_back({inputs[source], inputs[source + 1], inputs[2]});
+    past.push_back({inputs[before], inputs[before + 1]});
+  }
+  const Tensor words = scaled(decoder_, inputs[0]);
+  const Tensor x = words + embedding(leaf(positions_->table(positions)), inputs[1]);
+  TensorList outputs{scores(hidden(decoder_, x, {.past = &past}, memory))};
+  for (const nn::PastKeys& each : past) outputs.insert(outputs.end(), {each.keys, each.values});
+  return outputs;
+}
+
+std::vector<nn::Part> Transformer::parts(Index longest) {
+  using nn::Port;
+  const Index layers = options_.decoder_layers, positions = positions_->table(longest).size(0);
+  const Port lengths{"lengths", {Port::kRows}, DType::i64};
+  nn::Part encoder{
+      .name = "encoder",
+      .inputs = {{"input_ids", {Port::kRows, Port::kSource}, DType::i64}, lengths},
+      .outputs = nn::key_value_names("encoder", layers),
+      .forward = [this, positions](const TensorList& inputs) { return encoder_part(inputs, positions); },
+      .longest = positions};
+  nn::Part decoder{
+      .name = "decoder",
+      .inputs = {},
+      .outputs = nn::key_value_names("present", layers),
+      .forward = [this, positions](const TensorList& inputs) { return decoder_part(inputs, positions); },
+      .longest = positions};
+  for (const char* const name : {"input_ids", "position_ids"})
+    decoder.inputs.push_back({name, {Port::kRows, Port::kSteps}, DType::i64});
+  decoder.inputs.push_back(lengths);
+  for (const auto& [prefix, extent] :
+       {std::pair{"encoder", Port::kSource}, std::pair{"past_key_values", Port::kPast}})
+    for (const std::string& name : nn::key_value_names(prefix, layers))
+      decoder.inputs.push_back(
+          {name, {Port::kRows, options_.heads, extent, options_.width / options_.heads}});
+  decoder.outputs.insert(decoder.outputs.begin(), "logits");
+  return {encoder, decoder};
 }
 
 std::string Transformer::describe() const {

@@ -31,6 +31,13 @@ struct TransformerOptions {
 // norm2}, encoder.norm, decoder.layers.{i}.{self_attn, multihead_attn, linear1, linear2, norm1, norm2, norm3}
 // and decoder.norm; beside them encoder.embedding, decoder.embedding and generator, without a bias. Weights
 // start by Xavier's uniform rule, as torch.nn.Transformer's, biases at 0, embeddings at N(0, 1/width).
+//
+// Parts, for exports: "encoder" of "input_ids" i64 [N,S] and "lengths" i64 [N], with the keys and values of
+// each decoder layer's cross-attention, "encoder.{i}.key" and ".value" [N,H,S,D]; and "decoder" of
+// "input_ids" and "position_ids" i64 [N,T], "lengths", "encoder.{i}.…", and the keys and values of earlier
+// words, "past_key_values.{i}.key" and ".value" [N,H,P,D], with "logits" [N,T,V] and "present.{i}.key" and
+// ".value" [N,H,P+T,D]. All rows have the same number of earlier words, which may be 0. Their positions are a
+// table.
 class Transformer final : public SequenceToSequence, public HasWordTables {
  public:
   // Throws UserError for sizes below 1, heads that do not divide the width, and with `shared` for different
@@ -45,6 +52,7 @@ class Transformer final : public SequenceToSequence, public HasWordTables {
   Advanced advance(const Tensor& words, const Memory& memory, const State& state) override;
   Tensor scores(const Tensor& hidden) override { return (*generator_)(hidden); }
   bool gives_attention() const override { return false; }
+  std::vector<nn::Part> parts(Index longest) override;
 
   std::string describe() const override;
   // Source words are vocabulary 0, target words vocabulary 1.
@@ -62,10 +70,18 @@ class Transformer final : public SequenceToSequence, public HasWordTables {
   };
 
   Tensor read(const Tensor& target, const Memory& memory) override;
+  // Embeddings · √width: [N,T] → [N,T,C].
+  Tensor scaled(const Stack& stack, const Tensor& tokens);
   // Words [T,N] → the input of the blocks, [N,T,C].
   Tensor embedded(const Stack& stack, const Tensor& words, Index first = 0);
+  // Blocks and norm: x [N,T,C] → [N,T,C]. `memory`: of each block's cross-attention, in a decoder.
+  Tensor hidden(const Stack& stack, const Tensor& x, nn::SelfAttentionCall call,
+                const std::vector<nn::AttentionMemory>& memory = {});
   // → hidden values [T,R,C].
   Tensor decoded(const Tensor& words, const Memory& memory, nn::KeyValueCache* cache);
+  // Forward of the parts, with a table of so many positions.
+  TensorList encoder_part(const TensorList& inputs, Index positions);
+  TensorList decoder_part(const TensorList& inputs, Index positions);
   Stack make_stack(const std::string& name, const std::shared_ptr<nn::Embedding>& embedding, Index layers);
   void draw();
 

@@ -20,6 +20,7 @@
 #include "data/source.h"
 #include "nn/exported.h"
 #include "nn/module.h"
+#include "nn/ports.h"
 #include "optim/step/micro_batches.h"
 #include "tasks/breakdown.h"
 #include "tasks/carried_state.h"
@@ -121,6 +122,8 @@ struct Signature {
   std::vector<std::string> outputs{};
   // Exported graph; empty: the module's own call.
   nn::Forward graph{};
+  // Parts with a graph each, instead of one graph.
+  std::vector<nn::Part> parts{};
   // Suppression that a graph can apply to its outputs, on request.
   std::optional<nn::Suppression> suppression{};
   // Reason why it cannot be exported as a graph (e.g. ONNX); empty: it can.

@@ -68,6 +68,8 @@ std::map<std::string, std::string> export_metadata_of(const Json& description, s
   for (const auto& [key, from] : {std::pair{"words", "vocabulary"},
                                   {"tokenizer", "tokenizer"},
                                   {"codec", "codec"},
+                                  {"source_codec", "source_codec"},
+                                  {"target_codec", "target_codec"},
                                   {"max_words", "max_words"},
                                   {"class_names", "classes"}})
     if (description.contains(from))

@@ -48,9 +48,9 @@ void read_description(const std::function<void()>& read);
 // The codec of a saved description: "codec", or a "tokenizer" with a "vocabulary". Throws UserError for a
 // damaged one.
 datasets::TextCodecPtr saved_codec(const Json& description);
-// Metadata of an exported network: "tandem.words", "tandem.tokenizer", "tandem.codec", "tandem.max_words" and
-// "tandem.class_names", as far as the description of the data has them, and "tandem.context", the most tokens
-// that the model reads.
+// Metadata of an exported network: "tandem.words", "tandem.tokenizer", "tandem.codec", "tandem.source_codec",
+// "tandem.target_codec", "tandem.max_words" and "tandem.class_names", as far as the description of the data
+// has them, and "tandem.context", the most tokens that the model reads.
 std::map<std::string, std::string> export_metadata_of(const Json& description, std::optional<Index> context);
 // Throws UserError naming `weights` if the codecs differ; `ours` is that of the data `name`.
 void require_same_codec(const datasets::TextCodec& theirs, const datasets::TextCodec& ours,

@@ -1,6 +1,5 @@
 #include "nn/layers/attention.h"
 
-#include "autograd/ops/attention.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/shape.h"
 #include "core/error.h"
@@ -31,6 +30,16 @@ void MultiHeadLayer::require_tokens(const Tensor& x) const {
           features_, to_string(x));
 }
 
+Tensor heads_apart(const Tensor& x, Index heads) {
+  return permute(reshape(x, {x.size(0), x.size(1), heads, x.size(2) / heads}), {0, 2, 1, 3});
+}
+
+Tensor MultiHeadLayer::attended(const Tensor& queries, const PastKeys& to, const AttentionOptions& options) {
+  const Tensor y =
+      scaled_dot_product_attention(heads_apart(queries, options_.heads), to.keys, to.values, options);
+  return (*out_)(reshape(permute(y, {0, 2, 1, 3}), queries.shape()));
+}
+
 Tensor SelfAttention::attend(const Tensor& x, const SelfAttentionCall& call) {
   require_tokens(x);
   const Heads heads{.queries = options_.heads, .keys = options_.kv_heads};
@@ -55,13 +64,10 @@ Tensor SelfAttention::attend(const Tensor& x, const SelfAttentionCall& call) {
   }
   ensure(options_.causal || (!call.cache && !call.past), name_, "only causal attention has a cache");
   if (call.past) {
-    const auto apart = [](const Tensor& t, Index count) {
-      return permute(reshape(t, {t.size(0), t.size(1), count, t.size(2) / count}), {0, 2, 1, 3});
-    };
     PastKeys& all = call.past->at(static_cast<std::size_t>(call.layer));
-    all = {concat({all.keys, apart(key, heads.keys)}, 2), concat({all.values, apart(value, heads.keys)}, 2)};
-    const Tensor y = scaled_dot_product_attention(apart(query, heads.queries), all.keys, all.values, options);
-    return (*out_)(reshape(permute(y, {0, 2, 1, 3}), x.shape()));
+    all = {concat({all.keys, heads_apart(key, heads.keys)}, 2),
+           concat({all.values, heads_apart(value, heads.keys)}, 2)};
+    return attended(query, all, options);
   }
   if (call.cache) {
     const KeyValueCache::Seen seen = call.cache->append(call.layer, key, value);

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "autograd/ops/attention.h"
 #include "autograd/ops/pairs.h"
 #include "nn/layers/key_value_cache.h"
 #include "nn/layers/linear.h"
@@ -42,6 +43,9 @@ struct SelfAttentionCall {
   Index layer = 0;  // of the cache or the past
 };
 
+// Columns of heads as an axis: [N,T,heads·D] → [N,heads,T,D].
+Tensor heads_apart(const Tensor& x, Index heads);
+
 // Queries, keys and values are projections of tokens of E features, each head has E/heads columns of them,
 // and the heads' outputs are projected once more (Vaswani et al. 2017). Parameters and their initialisation
 // are those of PyTorch's MultiheadAttention: in_proj_weight [3·E,E], in_proj_bias [3·E], out_proj.weight
@@ -54,6 +58,8 @@ class MultiHeadLayer : public Module {
 
   // Throws UserError unless x is [N,T,E].
   void require_tokens(const Tensor& x) const;
+  // The layer's output [N,T,E] for queries [N,T,E] that attend to keys and values [N,G,S,D].
+  Tensor attended(const Tensor& queries, const PastKeys& to, const AttentionOptions& options);
   // "SelfAttention(256 features, 4 heads, causal)".
   std::string described(const char* layer) const;
 

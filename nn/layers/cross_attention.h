@@ -14,7 +14,7 @@ struct CrossAttentionOptions {
 
 // Keys and values of the texts that are attended to, projected for one layer.
 struct AttentionMemory {
-  Tensor keys, values;  // [N,S,E]
+  Tensor keys, values;  // [N,S,E], or with heads as an axis [N,heads,S,D], as graphs of exports have them
   Tensor lengths{};     // of the texts, i64 [N] in host memory; absent: all S
 };
 
@@ -27,15 +27,20 @@ class CrossAttention final : public MultiHeadLayer {
   // Tokens x [N,S,E] with `lengths` as AttentionMemory's; computed once for all queries.
   AttentionMemory memory(const Tensor& x, const Tensor& lengths);
   // Queries [N·W,T,E] → [N·W,T,E]; the W texts of each text of the memory are adjacent. The memory is not
-  // copied W times. Throws UserError without a memory, and unless N divides the number of querying texts.
+  // copied W times; one with heads as an axis is of W = 1. Throws UserError without a memory, and unless N
+  // divides the number of querying texts.
   using Module::operator();
   Tensor operator()(const Tensor& x, const AttentionMemory& memory) {
-    return observed([&] { return attend(x, memory); });
+    return observed([&] { return memory.keys.rank() == 4 ? attend_by_heads(x, memory) : attend(x, memory); });
   }
   std::string describe() const override { return described("CrossAttention"); }
 
  private:
   Tensor attend(const Tensor& x, const AttentionMemory& memory);
+  Tensor attend_by_heads(const Tensor& x, const AttentionMemory& memory) {
+    return attended(projected(x, 0), {memory.keys, memory.values},
+                    {.lengths = memory.lengths, .dropout = options_.dropout, .training = training()});
+  }
   // Part 0, 1 or 2 of the projection: queries, keys or values.
   Tensor projected(const Tensor& x, Index part);
 };

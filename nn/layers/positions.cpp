@@ -31,17 +31,23 @@ Tensor sinusoids(Index count, Index features) {
 }  // namespace
 
 SinusoidalPositions::SinusoidalPositions(Index features)
-    : features_(features), table_(add_constant("table", sinusoids(kFirstPositions, features))) {}
+    : features_(features), table_(&add_constant("table", sinusoids(kFirstPositions, features))) {}
 
 Tensor SinusoidalPositions::added(const Tensor& x, Index first) {
   require(x.defined() && x.rank() == 3 && x.size(2) == features_ && first >= 0, kPositions,
           "expects [N,T,{}] and a first position of at least 0, got {} and {}", features_, to_string(x),
           first);
   const Index last = first + x.size(1);
-  const bool beyond = last > table_.size(0);
-  if (beyond && (!longer_.defined() || last > longer_.size(0) || longer_.device() != table_.device()))
-    longer_ = sinusoids(2 * last, features_).to(table_.device());
-  return add(x, (beyond ? longer_ : table_).rows(first, x.size(1)));
+  const bool beyond = last > table_->size(0);
+  if (beyond && (!longer_.defined() || last > longer_.size(0) || longer_.device() != table_->device()))
+    longer_ = sinusoids(2 * last, features_).to(table_->device());
+  return add(x, (beyond ? longer_ : *table_).rows(first, x.size(1)));
+}
+
+const Tensor& SinusoidalPositions::table(Index count) {
+  if (count > table_->size(0))
+    table_ = &add_constant(fmt::format("table_{}", count), sinusoids(count, features_));
+  return *table_;
 }
 
 std::string SinusoidalPositions::describe() const {

@@ -18,13 +18,15 @@ class SinusoidalPositions final : public Module {
   Tensor operator()(const Tensor& x, Index first) {
     return observed([&] { return added(x, first); });
   }
+  // Constant of at least `count` positions, f32 [P,C], for graphs of exports.
+  const Tensor& table(Index count);
   std::string describe() const override;
 
  private:
   Tensor added(const Tensor& x, Index first);
 
   Index features_;
-  const Tensor& table_;  // constant: f32 [P,C]
+  const Tensor* table_;  // constant: f32 [P,C]
   Tensor longer_;        // a table of more positions, once a text needs them
 };
 

@@ -12,7 +12,6 @@
 #include "tasks/families.h"
 #include "tasks/synthetic.h"
 #include "tasks/translation/evaluation.h"
-#include "tasks/translation/search.h"
 #include "tasks/translation/translate.h"
 
 namespace tandem::tasks {
@@ -120,8 +119,7 @@ datasets::Batch Translation::synthetic_batch(Index samples, std::uint64_t seed, 
 }
 
 std::unique_ptr<Evaluation> Translation::evaluation(bool details) {
-  return std::make_unique<TranslationEvaluation>(*model_, *data_,
-                                                 beam_options(options_.eval, *data_, *model_), details);
+  return std::make_unique<TranslationEvaluation>(*model_, *data_, search_options(), details);
 }
 
 std::string Translation::text_of(const datasets::Batch& batch) const {
@@ -158,12 +156,26 @@ std::vector<std::string> Translation::notes_of_data() const {
 
 std::vector<Signature> Translation::signatures() {
   Signature own = signature(data_->max_length());
-  own.no_graph = "translation needs beam search, which calls the decoder piece by piece";
+  own.parts = exported_parts();
+  if (own.parts.empty())
+    own.no_graph = "its model has no graphs; of the models for translation, transformer has them";
   return {own};
 }
 
+std::map<std::string, std::string> Translation::export_metadata() const {
+  const datasets::PairCodecs& codecs = data_->codecs();
+  const std::vector<nn::Part> parts = exported_parts();
+  auto metadata = export_metadata_of(
+      codecs.shared() ? Json{{"codec", codecs.source->description()}} : data_->description(),
+      parts.empty() ? std::nullopt : parts.front().longest);
+  metadata["tandem.begin"] = std::to_string(codecs.target->begin());
+  metadata["tandem.end"] = std::to_string(codecs.target->end());
+  metadata["tandem.max_length"] = std::to_string(search_options().max_length);
+  return metadata;
+}
+
 void Translation::predict(const PredictRequest& request, Device device) {
-  translate(*model_, *data_, beam_options(options_.eval, *data_, *model_), request, device);
+  translate(*model_, *data_, search_options(), request, device);
 }
 
 TaskRegistry::Entry translation_family() {

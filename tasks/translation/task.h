@@ -1,6 +1,8 @@
 // Translation task: see family.h.
 #pragma once
 
+#include <algorithm>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,6 +11,7 @@
 #include "models/sequence_to_sequence.h"
 #include "tasks/text_task.h"
 #include "tasks/translation/data.h"
+#include "tasks/translation/search.h"
 
 namespace tandem::tasks {
 
@@ -35,10 +38,16 @@ class Translation final : public TextTask<TranslationOptions, TranslationData, m
   std::vector<std::string> notes_of_data() const override;
   std::string samples_are() const override { return "pairs"; }
   std::vector<Signature> signatures() override;
+  std::map<std::string, std::string> export_metadata() const override;
   std::vector<std::string> predict_options() const override { return {"inputs", "--top", "--json"}; }
   void predict(const PredictRequest& request, Device device) override;
 
  private:
+  BeamOptions search_options() const { return beam_options(options_.eval, *data_, *model_); }
+  // For texts of the data and of beam search; empty for models without such graphs.
+  std::vector<nn::Part> exported_parts() const {
+    return model_->parts(std::max(data_->max_length(), search_options().max_length));
+  }
   datasets::SourcePtr source_of(const std::string& split, Device device) const override;
   using SourceOfPairs = std::shared_ptr<const datasets::PairSource>;
   SourceOfPairs first_pairs(const std::string& split, Index pairs, const datasets::BucketOptions& options,

@@ -65,6 +65,7 @@ def check_document(name, session):
 
 def check_past(name, session, given, results):
     """A decoder gives the same for tokens at once, one by one and in uneven parts, after a past or none."""
+    source = {key: value for key, value in given.items() if key == "lengths" or key.startswith("encoder.")}
     names = [value.name for value in session.get_outputs()]
     steps = given["input_ids"].shape[1]
     fixed = [key for key in given if key.startswith("past")]
@@ -75,7 +76,7 @@ def check_past(name, session, given, results):
             past, logits, first = {key: start[key] for key in fixed}, [], 0
             for count in parts:
                 part = {key: given[key][:, first:first + count] for key in ("input_ids", "position_ids")}
-                found = dict(zip(names, session.run(names, {**part, **past})))
+                found = dict(zip(names, session.run(names, {**part, **source, **past})))
                 past = {key: found[key.replace("past_key_values", "present")] for key in past}
                 logits.append(found["logits"])
                 first += count
@@ -96,6 +97,30 @@ def check_written(name, session, expected):
     return found
 
 
+def check_translations(name, encoder, decoder, tandem):
+    """Both graphs give Tandem's scores of targets, and docs/export.md's code writes Tandem's greedy translations."""
+    global failed
+    names = {}
+    exec(re.findall(r"```python\n(.*?)```", (HERE / "../../docs/export.md").read_text(), re.DOTALL)[3], names)
+    source, lengths, target = (tandem[f"{name}/{key}"] for key in ("source", "lengths", "target"))
+    outputs = [value.name for value in encoder.get_outputs()]
+    memory = dict(zip(outputs, encoder.run(outputs, {"input_ids": source.T.copy(), "lengths": lengths})))
+    past = {value.name: np.zeros((len(lengths), value.shape[1], 0, value.shape[3]), np.float32)
+            for value in decoder.get_inputs() if value.name.startswith("past_key_values")}
+    positions = np.tile(np.arange(len(target)), (len(lengths), 1))
+    logits = decoder.run(["logits"], {"input_ids": target.T.copy(), "position_ids": positions, "lengths": lengths,
+                                      **memory, **past})[0]
+    scores = logits.transpose(1, 0, 2).copy()
+    report(name, "encoder and decoder", scores, tandem[f"{name}/scores"])
+    expected = tandem[f"{name}/written"]
+    found = np.array([names["translated"](encoder, decoder, source[:length, row].tolist())
+                      for row, length in enumerate(lengths)]).T.copy()
+    same = np.array_equal(found, expected)
+    failed = failed or not same
+    print(f"{'ok  ' if same else 'FAIL'} {name}: writes {found.T.tolist()}")
+    return {f"{name}/scores": scores, f"{name}/written": found}
+
+
 def check_starts(name, session, given, expected):
     """Under a causal mask the first elements alone give what they give in the whole."""
     for steps in (1, 2, 5):
@@ -105,14 +130,20 @@ def check_starts(name, session, given, expected):
 
 def check_rows(name, session, given, results):
     """A text alone, without what pads it, gives what it gives in the batch."""
-    output = session.get_outputs()[0].name
+    output = session.get_outputs()[0]
+    extents = {value.name: value.shape for value in [*session.get_inputs(), output]}
+    padded = "S" if any("S" in shape for shape in extents.values()) else "T"
     for row, length in enumerate(given["lengths"]):
-        alone = {"lengths": given["lengths"][row:row + 1]}
-        for key in given.keys() - alone.keys():
-            alone[key] = given[key][:length, row:row + 1] if key == "words" else given[key][row:row + 1, :length]
-        expected = results[output][row:row + 1]
-        report(name, f"row {row} alone", session.run([output], alone)[0],
-               expected if expected.ndim == 2 else expected[:, :length])
+        def alone(key, value):
+            part = {"N": slice(row, row + 1), padded: slice(length)}
+            return value[tuple(part.get(extent, slice(None)) for extent in extents[key])]
+
+        found = session.run([output.name], {key: alone(key, value) for key, value in given.items()})[0]
+        report(name, f"row {row} alone", found, alone(output.name, results[output.name]))
+
+
+def session_of(path):
+    return onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
 
 
 def main(directory, write):
@@ -122,12 +153,14 @@ def main(directory, write):
     for path in sorted(directory.glob("sequence_*.onnx")):
         name = path.stem
         onnx.checker.check_model(onnx.load(path), full_check=True)
-        session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+        session = session_of(path)
         given = {key.split("/")[2]: value for key, value in tandem.items() if key.startswith(f"{name}/in/")}
         assert {value.name for value in session.get_inputs()} == set(given), name
         for value in session.get_inputs():
             steps = value.name in ("words", "input_ids", "position_ids", "x")
-            assert "N" in value.shape and ("T" in value.shape) == steps, (name, value.shape)
+            source = steps and "encoder" in name or value.name.startswith("encoder.")
+            assert "N" in value.shape and ("T" in value.shape) == (steps and not source), (name, value.shape)
+            assert ("S" in value.shape) == source, (name, value.shape)
         assert onnx.load(path).opset_import[0].version == (23 if name.endswith("_23") else 17), name
         outputs = [value.name for value in session.get_outputs()]
         results = dict(zip(outputs, session.run(outputs, given)))
@@ -140,7 +173,12 @@ def main(directory, write):
             check_document(name, session)
         elif "position_ids" in given:
             check_past(name, session, given, results)
-            kept[f"{name}/written"] = check_written(name, session, tandem[f"{name}/written"])
+            if "lengths" in given:
+                check_rows(name, session, given, results)
+                encoder = session_of(directory / f"{name.replace('decoder', 'encoder')}.onnx")
+                kept.update(check_translations(name, encoder, session, tandem))
+            else:
+                kept[f"{name}/written"] = check_written(name, session, tandem[f"{name}/written"])
         elif name.removesuffix("_23") in ("sequence_causal", "sequence_window", "sequence_alibi"):
             check_starts(name, session, given, results["y"])
         else:

@@ -25,6 +25,7 @@
 #include "models/gpt.h"
 #include "models/language_model.h"
 #include "models/text_classifier.h"
+#include "models/transformer.h"
 #include "tests/golden/hashed.h"
 #include "tests/support/paths.h"
 #include "tests/support/temporary_files.h"
@@ -33,15 +34,20 @@ using namespace tandem;
 
 namespace {
 
-constexpr Index kWords = 11, kSteps = 7, kRows = 4, kPast = 3;
+constexpr Index kWords = 11, kSteps = 7, kRows = 4, kPast = 3, kSource = 5;
+constexpr Index kPrompt = 3, kWritten = 50;
+constexpr std::int64_t kBegin = 1;
 constexpr double kTolerance = 2e-5;
 
 struct SequenceCase {
   std::string name;
   nn::ModulePtr model;
   int opset = 17;
+  std::optional<nn::Part> part{};
 
   const nn::Ports& ports() const { return dynamic_cast<const nn::Ports&>(*model); }
+  std::vector<nn::Port> inputs() const { return part ? part->inputs : ports().inputs(); }
+  std::vector<std::string> outputs() const { return part ? part->outputs : ports().outputs(); }
 };
 
 SequenceCase sequence_case(const std::string& name, nn::ModulePtr model, int opset = 17) {
@@ -100,6 +106,25 @@ nn::ModulePtr bert(Index classes) {
                                                             .classes = classes});
 }
 
+// Encoder and decoder of a Transformer, with norms before the branches or after them.
+void add_transformer_cases(std::vector<SequenceCase>& cases, const char* name, bool norm_first, int opset) {
+  const auto model = std::make_shared<models::Transformer>(models::TransformerOptions{
+      .source_words = kWords,
+      .target_words = kWords,
+      .encoder_layers = 1,
+      .decoder_layers = 2,
+      .width = 16,
+      .heads = 4,
+      .inner = 24,
+      .norm_first = norm_first,
+      .activation = norm_first ? models::TransformerActivation::relu : models::TransformerActivation::gelu,
+      .shared = norm_first});
+  for (const nn::Part& part : model->parts(kWritten)) {
+    cases.push_back(sequence_case(fmt::format("{}_{}", name, part.name), model, opset));
+    cases.back().part = part;
+  }
+}
+
 // A model whose ports are texts x [N,T,16] with their lengths, and its result.
 class OfTexts final : public nn::Module, public nn::Ports {
  public:
@@ -155,46 +180,62 @@ std::vector<SequenceCase> sequence_cases() {
       sequence_case("lstm_last", classifier(RnnCell::lstm, 2, true, TextPooling::last)),
       sequence_case("gru_last", classifier(RnnCell::gru, 1, true, TextPooling::last)),
       sequence_case("relu_mean", classifier(RnnCell::rnn_relu, 1, false, TextPooling::mean))};
-  for (const int opset : {17, 23}) add_attention_cases(cases, opset);
+  for (const int opset : {17, 23}) {
+    add_attention_cases(cases, opset);
+    add_transformer_cases(cases, "transformer", true, opset);
+    add_transformer_cases(cases, "transformer_post", false, opset);
+  }
   return cases;
 }
 
-// With names of its words, as a task gives them.
+// With metadata as a task gives it. Translations have no end, so that they have kWritten words.
 std::string onnx_of(const SequenceCase& each) {
   std::string words = R"(["<unk>","<end>")";
   for (Index word = 2; word < kWords; ++word) words += fmt::format(R"(,"w{}")", word);
+  std::map<std::string, std::string> metadata{{"tandem.words", words + "]"}};
+  if (each.part)
+    metadata = {{"tandem.begin", std::to_string(kBegin)},
+                {"tandem.end", std::to_string(kWords)},
+                {"tandem.max_length", std::to_string(kWritten)}};
   return exporting::onnx_model(*each.model, {},
-                               {.opset = each.opset, .metadata = {{"tandem.words", words + "]"}}});
+                               {.opset = each.opset, .metadata = metadata, .part = each.part});
+}
+
+Tensor hashed_words(const std::string& stream, const Shape& shape) {
+  std::vector<std::int64_t> words;
+  for (const std::uint32_t word : hashed(stream, shape.numel())) words.push_back(word % kWords);
+  return Tensor::from(words, shape);
+}
+
+// Of every kind, up to `longest`.
+Tensor hashed_lengths(Index longest) {
+  return Tensor::from(std::vector<std::int64_t>{longest, 1, 4, 2}, {kRows});
 }
 
 // Words in [0, kWords), lengths of every kind, states in (-1, 1).
 Tensor input_of(const SequenceCase& each, const nn::Port& port) {
-  if (port.name == "lengths") return Tensor::from(std::vector<std::int64_t>{kSteps, 1, 4, 2}, {kRows});
+  if (port.name == "lengths") return hashed_lengths(each.part ? kSource : kSteps);
   std::vector<Index> extents = port.extents;
   std::ranges::replace(extents, nn::Port::kSteps, kSteps);
   std::ranges::replace(extents, nn::Port::kRows, kRows);
   std::ranges::replace(extents, nn::Port::kPast, kPast);
+  std::ranges::replace(extents, nn::Port::kSource, kSource);
   const Shape shape{std::span<const Index>(extents)};
   const std::string stream = port.name + " of " + each.name;
   if (port.dtype == DType::f32) return signed_unit(stream, shape);
-  std::vector<std::int64_t> words;
-  if (port.name == "position_ids") {
-    for (Index i = 0; i < shape.numel(); ++i) words.push_back(kPast + i % kSteps);
-    return Tensor::from(words, shape);
-  }
-  for (const std::uint32_t word : hashed(stream, shape.numel())) words.push_back(word % kWords);
-  return Tensor::from(words, shape);
+  if (port.name != "position_ids") return hashed_words(stream, shape);
+  std::vector<std::int64_t> positions;
+  for (Index i = 0; i < shape.numel(); ++i) positions.push_back(kPast + i % kSteps);
+  return Tensor::from(positions, shape);
 }
 
 // By its ports.
 TensorList outputs_of(const SequenceCase& each) {
   const NoGrad no_grad;
   TensorList inputs;
-  for (const nn::Port& port : each.ports().inputs()) inputs.push_back(input_of(each, port));
-  return each.model->all_outputs(inputs);
+  for (const nn::Port& port : each.inputs()) inputs.push_back(input_of(each, port));
+  return each.part ? each.part->forward(inputs) : each.model->all_outputs(inputs);
 }
-
-constexpr Index kPrompt = 3, kWritten = 50;
 
 // A prompt, and the likeliest words after it, as the language task writes them.
 std::vector<std::int64_t> written(models::CausalModel& model) {
@@ -214,6 +255,38 @@ std::vector<std::int64_t> written(models::CausalModel& model) {
 
 models::Gpt* gpt_of(const SequenceCase& each) { return dynamic_cast<models::Gpt*>(each.model.get()); }
 
+// Sources [S,N] of several lengths with targets [T,N], the model's scores of these, and its greedy
+// translations [kWritten,N].
+std::vector<safetensors::NamedTensor> translations_of(models::Transformer& model) {
+  const NoGrad no_grad;
+  const Tensor source = hashed_words("source", {kSource, kRows}), lengths = hashed_lengths(kSource),
+               target = hashed_words("target", {kSteps, kRows});
+  const auto memory = model.encode(source, lengths);
+  std::vector<std::int64_t> next(kRows, kBegin), written;
+  models::State state;
+  for (Index t = 0; t < kWritten; ++t) {
+    const auto advanced = model.advance(Tensor::from(next, {1, kRows}), memory, state);
+    state = advanced.state;
+    const auto scores = model.scores(advanced.hidden).to_vector<float>();
+    for (Index row = 0; row < kRows; ++row) {
+      const auto first = scores.begin() + row * kWords;
+      next[static_cast<std::size_t>(row)] = std::max_element(first, first + kWords) - first;
+    }
+    written.insert(written.end(), next.begin(), next.end());
+  }
+  return {{"source", source},
+          {"lengths", lengths},
+          {"target", target},
+          {"scores", model(source, lengths, target)},
+          {"written", Tensor::from(written, {kWritten, kRows})}};
+}
+
+// Once for both parts.
+models::Transformer* transformer_of(const SequenceCase& each) {
+  const bool first = each.part && each.part->name == "decoder";
+  return first ? dynamic_cast<models::Transformer*>(each.model.get()) : nullptr;
+}
+
 double largest_difference(const Tensor& a, const Tensor& b) {
   REQUIRE(a.shape() == b.shape());
   const auto x = a.to_vector<double>(), y = b.to_vector<double>();
@@ -227,9 +300,10 @@ std::string variable(const char* name) {
   return value ? value : "";
 }
 
-onnx::GraphProto graph_of(nn::Module& model, int opset = 17) {
+onnx::GraphProto graph_of(nn::Module& model, int opset = 17,
+                          const std::optional<nn::Part>& part = std::nullopt) {
   onnx::ModelProto proto;
-  REQUIRE(proto.ParseFromString(exporting::onnx_model(model, {}, {.opset = opset})));
+  REQUIRE(proto.ParseFromString(exporting::onnx_model(model, {}, {.opset = opset, .part = part})));
   return proto.graph();
 }
 
@@ -269,7 +343,7 @@ TEST_CASE("exported models of sequences are the files with which onnxruntime agr
     INFO(each.name);
     CHECK(files::sha256(onnx_of(each)) == golden.metadata().at(each.name + ".sha256"));
     const TensorList outputs = outputs_of(each);
-    const std::vector<std::string> names = each.ports().outputs();
+    const std::vector<std::string> names = each.outputs();
     REQUIRE(outputs.size() == names.size());
     for (std::size_t i = 0; i < names.size(); ++i) {
       INFO(names[i]);
@@ -278,6 +352,12 @@ TEST_CASE("exported models of sequences are the files with which onnxruntime agr
     }
     if (auto* const model = gpt_of(each))
       CHECK(written(*model) == golden.read(each.name + "/written").to_vector<std::int64_t>());
+    if (auto* const model = transformer_of(each)) {
+      const auto all = translations_of(*model);
+      CHECK(largest_difference(all[3].second, golden.read(each.name + "/scores")) < kTolerance);
+      CHECK(all[4].second.to_vector<std::int64_t>() ==
+            golden.read(each.name + "/written").to_vector<std::int64_t>());
+    }
   }
 }
 
@@ -293,13 +373,16 @@ TEST_CASE("onnxruntime runs exported models of sequences, whole and step by step
   std::vector<safetensors::NamedTensor> tensors;
   for (const SequenceCase& each : sequence_cases()) {
     files::write_atomically(folder / (each.name + ".onnx"), onnx_of(each));
-    for (const nn::Port& port : each.ports().inputs())
+    for (const nn::Port& port : each.inputs())
       tensors.emplace_back(each.name + "/in/" + port.name, input_of(each, port));
     const TensorList outputs = outputs_of(each);
     for (std::size_t i = 0; i < outputs.size(); ++i)
-      tensors.emplace_back(each.name + "/out/" + each.ports().outputs()[i], outputs[i]);
+      tensors.emplace_back(each.name + "/out/" + each.outputs()[i], outputs[i]);
     if (auto* const model = gpt_of(each))
       tensors.emplace_back(each.name + "/written", Tensor::from(written(*model), {kPrompt + kWritten}));
+    if (auto* const model = transformer_of(each))
+      for (const auto& [name, tensor] : translations_of(*model))
+        tensors.emplace_back(each.name + "/" + name, tensor);
   }
   safetensors::write((folder / "sequences.safetensors").string(), tensors);
   if (python.empty()) return;
@@ -421,6 +504,48 @@ TEST_CASE("a decoder is exported with its past, and masks have no fixed extents"
     for (const auto& node : graph.node())
       for (const auto& attribute : node.attribute()) CHECK(attribute.name() != "is_causal");
   }
+}
+
+TEST_CASE("an encoder–decoder is exported as two graphs, whose positions are a table of any length") {
+  using Extents = std::vector<std::string>;
+  models::Transformer model({.source_words = 12, .target_words = 11, .width = 16, .heads = 4, .inner = 24});
+  for (const int opset : {17, 23}) {
+    INFO(opset);
+    const auto parts = model.parts(60);
+    REQUIRE(parts.size() == 2);
+    const onnx::GraphProto encoder = graph_of(model, opset, parts[0]);
+    const onnx::GraphProto decoder = graph_of(model, opset, parts[1]);
+    REQUIRE(encoder.input_size() == 2);
+    CHECK(extents_of(encoder.input(0)) == Extents{"N", "S"});
+    REQUIRE(encoder.output_size() == 6);
+    CHECK(encoder.output(5).name() == "encoder.2.value");
+    CHECK(extents_of(encoder.output(5)) == Extents{"N", "4", "S", "4"});
+    REQUIRE(decoder.input_size() == 3 + 12);
+    for (int i = 0; i < 6; ++i) {
+      CHECK(decoder.input(3 + i).name() == encoder.output(i).name());
+      CHECK(extents_of(decoder.input(3 + i)) == extents_of(encoder.output(i)));
+    }
+    CHECK(decoder.input(2).name() == "lengths");
+    CHECK(extents_of(decoder.input(9)) == Extents{"N", "4", "P", "4"});
+    CHECK(extents_of(decoder.output(0)) == Extents{"N", "T", "11"});
+    CHECK(extents_of(decoder.output(6)) == Extents{"N", "4", "P + T", "4"});
+    // Each has its own embeddings, and the one mask that its layers share.
+    for (const onnx::GraphProto* graph : {&encoder, &decoder}) {
+      const char* const other = graph == &encoder ? "decoder.embedding" : "encoder.";
+      for (const auto& tensor : graph->initializer()) {
+        CHECK_THAT(tensor.name(), !Catch::StartsWith(other));
+        if (tensor.dims_size() > 1)
+          CHECK_THAT(tensor.name(), Catch::EndsWith("weight") || Catch::Equals("positions.table"));
+      }
+      CHECK(count_of(*graph, "Less") == 1);
+      CHECK(count_of(*graph, "LessOrEqual") == (graph == &decoder ? 1 : 0));
+      const Index attentions = graph == &decoder ? 6 : 3;
+      CHECK(count_of(*graph, opset == 23 ? "Attention" : "Softmax") == attentions);
+    }
+  }
+  const auto longer = model.parts(600);
+  CHECK(longer[0].longest == 600);
+  CHECK(values_of(graph_of(model, 17, longer[0]), "positions.table_600").size() == 600 * 16);
 }
 
 TEST_CASE("an opset without translations, and a context without free steps, are refused") {

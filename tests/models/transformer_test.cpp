@@ -219,6 +219,34 @@ TEST_CASE("positions of a Transformer have no end", "[transformer]") {
                                values_of((*model)(source, {}, words).rows(510, 10))) < 1e-5);
 }
 
+TEST_CASE("parts of a Transformer say in pieces what the whole says, with positions beyond its first table",
+          "[transformer]") {
+  const NoGrad no_grad;
+  const auto model = made(small_transformer());
+  model->eval();
+  const Index steps = 515, rows = 2;
+  const Tensor source = drawn(513, rows, 1), words = drawn(steps, rows, 2), lengths = lengths_of({513, 200});
+  const auto parts = model->parts(520);
+  REQUIRE(parts.size() == 2);
+  const TensorList memory = parts[0].forward({transpose(source, 0, 1), lengths});
+  TensorList past(4, Tensor::zeros({rows, 4, 0, 4}, {.device = test::test_device()})), scores;
+  for (const auto& [first, last] : {std::pair<Index, Index>{0, 1}, {1, 500}, {500, 515}}) {
+    std::vector<std::int64_t> positions;
+    for (Index i = 0; i < rows * (last - first); ++i) positions.push_back(first + i % (last - first));
+    TensorList given{transpose(words.rows(first, last - first), 0, 1),
+                     Tensor::from(positions, {rows, last - first}, test::test_device()), lengths};
+    given.insert(given.end(), memory.begin(), memory.end());
+    given.insert(given.end(), past.begin(), past.end());
+    REQUIRE(given.size() == parts[1].inputs.size());
+    const TensorList found = parts[1].forward(given);
+    REQUIRE(found.size() == parts[1].outputs.size());
+    scores.push_back(transpose(found[0], 0, 1));
+    past.assign(found.begin() + 1, found.end());
+  }
+  CHECK(test::normalised_error(values_of(concat(scores, 0)), values_of((*model)(source, lengths, words))) <
+        1e-5);
+}
+
 TEST_CASE("errors of a Transformer name the option or the misfit", "[transformer]") {
   CHECK_THAT(user_error_of([] {
                models::create("transformer", {{"width", 12}, {"heads", 5}});

@@ -110,8 +110,21 @@ TEST_CASE("a Transformer learns pairs, and translates them", "[program][translat
     CHECK(last["piece_error_rate"].get<double>() < 0.1);
   }
   CHECK(pairs.must({"predict", "fp32", "12", "40"}).out == "two one\nnought four\n");
-  CHECK_THAT(pairs.refused({"export", "fp32", "--format", "onnx"}),
-             Contains("fp32 cannot be written as onnx: translation needs beam search"));
+  for (const std::string opset : {"17", "23"}) {
+    const std::string out =
+        pairs.must({"export", "fp32", "--format", "onnx", "--opset", opset, "--out", "m.onnx", "--json"}).out;
+    CHECK(Json::parse(out)["files"] == Json{"m.encoder.onnx", "m.decoder.onnx"});
+    for (const char* part : {"encoder", "decoder"}) {
+      const std::string file = read_text(pairs / fmt::format("m.{}.onnx", part));
+      for (const char* word : {"input_ids", "lengths", "encoder.0.value", "tandem.context", "tandem.begin",
+                               "tandem.end", "tandem.max_length", "tandem.source_codec", R"("nought")"})
+        CHECK_THAT(file, Contains(word));
+      CHECK((file.find("multihead_attn/Attention") != std::string::npos) ==
+            (opset == "23" && part == std::string("decoder")));
+    }
+  }
+  CHECK_THAT(pairs.must({"export", "fp32", "--format", "onnx"}).out,
+             Contains("fp32/exports/best.encoder.onnx, fp32/exports/best.decoder.onnx: "));
 }
 
 TEST_CASE("a translator goes on to the bit in the middle of an epoch", "[program][translation]") {
@@ -171,7 +184,7 @@ TEST_CASE("a translator translates texts and lines of files", "[program][transla
              Contains("12\n") && Contains("  two one\n"));
   CHECK_THAT(pairs.refused({"predict", "run"}), Contains("inputs are missing"));
   CHECK_THAT(pairs.refused({"export", "run", "--format", "onnx"}),
-             Contains("run cannot be written as onnx: translation needs beam search"));
+             Contains("run cannot be written as onnx: its model has no graphs; of the models for"));
   CHECK_THAT(pairs.must({"export", "run", "--format", "safetensors"}).out,
              Contains("exports/best.safetensors"));
   CHECK_THAT(pairs.refused({"predict", "run", "12", "--prompt", "we"}), Contains("takes no --prompt"));
