@@ -70,8 +70,8 @@ WORKLOADS = {
     "transformer": transformer(
         "Transformer 3+3×256, 8000 pieces, 64 pairs of 17 to 24 pieces", "transformer", 2, 4, 64, 7_578_624, 8000 * math.exp(0.65),
         note="The network of docs/translation.md on the pairs of the workload translation, with dropout 0.3, of attention weights, too. "
-             "Logits of the tied table, whose rows have a norm of 1, start with a variance of 1, and that of the word read is the "
-             "largest; both add 0.65 to the first loss."),
+             "The tied table's rows have a norm of 1, so the first logits have a variance of 1. The logit of the input word is the "
+             "largest. Together they add 0.65 to the first loss."),
     "vit_ti": transformer("ViT-Ti/16, 224×224×3, batch 8", "vit_ti", 4, 4, 8, 5_717_416, 1000),
     "vit_fashion": transformer("ViT 4×128 of 4×4 patches (vit_fashion), 28×28×1, batch 128", "vit_fashion", 4, 6, 128, 540_170, 10),
     "ssd_matching": Workload(

@@ -27,9 +27,10 @@ std::string standard_path(const runs::RunDirectory& run, const std::string& weig
   return folder / (fs::path(weights).stem().string() + "." + format);
 }
 
-// The file of a part: model.onnx → model.encoder.onnx.
-std::string path_of_part(const fs::path& path, const std::string& part) {
-  return path.parent_path() / (path.stem().string() + "." + part + path.extension().string());
+// The file of a part: model.onnx or model → model.encoder.onnx.
+std::string path_of_part(const std::string& path, const std::string& part) {
+  const std::string_view end = ".onnx";
+  return (path.ends_with(end) ? path.substr(0, path.size() - end.size()) : path) + "." + part + ".onnx";
 }
 
 }  // namespace
@@ -44,8 +45,8 @@ int export_weights(const ExportArguments& arguments) {
   std::error_code absent;
   if (!arguments.out.empty()) {
     runs::require_no_file_of_run(arguments.out, "--out");
-    require(!fs::equivalent(arguments.out, weights.path, absent), "",
-            "--out {}: is the file of the exported weights; choose another name", arguments.out);
+    require(fs::path(arguments.out).has_filename() && !fs::is_directory(arguments.out, absent), "",
+            "export: --out {} is a folder; name a file", arguments.out);
   }
   const auto task = config::make_task(loaded, runs::data_of(loaded.config, weights));
   runs::load_weights(weights.path, task->model());
@@ -79,12 +80,16 @@ int export_weights(const ExportArguments& arguments) {
     }
   }
   std::vector<std::string> written;
-  std::uintmax_t bytes = 0;
   for (const exporting::ExportRequest& each : requests) {
-    exporting::write_export(*called.module, each);
+    require(!fs::equivalent(each.path, weights.path, absent), "",
+            "--out {}: is the file of the exported weights; choose another name", each.path);
     written.push_back(each.path);
+  }
+  exporting::write_exports(*called.module, requests);
+  std::uintmax_t bytes = 0;
+  for (const std::string& path : written) {
     std::error_code error;
-    const auto size = fs::file_size(each.path, error);
+    const auto size = fs::file_size(path, error);
     if (!error) bytes += size;
   }
   if (arguments.json) {

@@ -24,6 +24,19 @@ std::string npz_of(nn::Module& model) {
   return datasets::npz_file(arrays);
 }
 
+std::string onnx_file(nn::Module& model, const ExportRequest& request) {
+  return onnx_model(model, request.sample,
+                    {.opset = request.opset,
+                     .producer_version = version(),
+                     .metadata = request.metadata,
+                     .dtype = request.dtype,
+                     .input = request.input,
+                     .outputs = request.outputs,
+                     .graph = request.graph,
+                     .part = request.part,
+                     .suppression = request.suppression});
+}
+
 }  // namespace
 
 const char* name_of(Format format) {
@@ -51,23 +64,23 @@ Format format_from_name(const std::string& name) {
                                   fmt::join(format_names(), ", "), did_you_mean(name, format_names())));
 }
 
-void write_export(nn::Module& model, const ExportRequest& request) {
-  switch (request.format) {
-    case Format::safetensors:
-      return models::save_weights(model, request.path, {{"format", "pt"}});
-    case Format::npz:
-      return files::write_atomically(request.path, npz_of(model));
-    case Format::onnx:
-      return files::write_atomically(request.path, onnx_model(model, request.sample,
-                                                              {.opset = request.opset,
-                                                               .producer_version = version(),
-                                                               .metadata = request.metadata,
-                                                               .dtype = request.dtype,
-                                                               .input = request.input,
-                                                               .outputs = request.outputs,
-                                                               .graph = request.graph,
-                                                               .part = request.part,
-                                                               .suppression = request.suppression}));
+void write_exports(nn::Module& model, std::span<const ExportRequest> requests) {
+  std::vector<std::string> graphs;
+  for (const ExportRequest& request : requests)
+    if (request.format == Format::onnx) graphs.push_back(onnx_file(model, request));
+  auto graph = graphs.begin();
+  for (const ExportRequest& request : requests) {
+    switch (request.format) {
+      case Format::safetensors:
+        models::save_weights(model, request.path, {{"format", "pt"}});
+        break;
+      case Format::npz:
+        files::write_atomically(request.path, npz_of(model));
+        break;
+      case Format::onnx:
+        files::write_atomically(request.path, *graph++);
+        break;
+    }
   }
 }
 

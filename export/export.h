@@ -41,8 +41,8 @@ struct ExportRequest {
   std::optional<nn::Suppression> suppression{};
 };
 
-// Writes the file atomically. The model must be on the CPU. Throws UserError as onnx_model, Error if the file
-// cannot be written.
-void write_export(nn::Module& model, const ExportRequest& request);
+// Writes each file atomically, the first after all graphs have been made. The model must be on the CPU.
+// Throws UserError as onnx_model, before any file is written, and Error if a file cannot be written.
+void write_exports(nn::Module& model, std::span<const ExportRequest> requests);
 
 }  // namespace tandem::exporting

@@ -5,8 +5,8 @@
 
 namespace tandem::exporting {
 
-// The batch is 0. No extent of a parameter or constant is a multiple of the others, so they are
-// recognised.
+// The batch is 0. The other numbers divide no extent of a parameter or constant, so an extent that contains
+// one of them is recognised.
 struct FreeExtents {
   Index steps = 0, past = 0, source = 0;  // nn::Port::kSteps, kPast, kSource; 0: none
 
@@ -19,8 +19,8 @@ struct FreeExtents {
     return past > 0 && extent == past + steps ? "P + T" : "";
   }
   bool contains(Index extent) const { return *name_of(extent) != '\0'; }
-  // Whether a value was computed from steps.
-  bool is_made_of_steps(Index value) const {
+  // Whether a value was computed from a dynamic extent.
+  bool is_made_of_free(Index value) const {
     const auto is_multiple = [&](Index of) { return of > 0 && value % of == 0; };
     return value != 0 && (is_multiple(steps) || is_multiple(past) || is_multiple(source) ||
                           (past > 0 && is_multiple(past + steps)));

@@ -143,7 +143,7 @@ void Graph::fail_for_steps(const std::string& place) const {
 }
 
 void Graph::require_no_steps(std::span<const Index> values) const {
-  if (std::ranges::any_of(values, [&](Index value) { return free_.is_made_of_steps(value); }))
+  if (std::ranges::any_of(values, [&](Index value) { return free_.is_made_of_free(value); }))
     fail_for_steps(fmt::format("layer \"{}\"", layer_));
 }
 

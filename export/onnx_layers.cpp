@@ -47,12 +47,13 @@ Value linear(const TranslationContext& context, const ops::Linear& op) {
   Graph& graph = context.graph;
   auto in = context.inputs;
   const Value x = graph.as_here(in[0]);
-  for (std::size_t i = 1; op.part && i < in.size(); ++i) {
+  for (std::size_t i = 1; op.outputs && i < in.size(); ++i) {
     if (!in[i].defined()) continue;
     const auto constant = [&](Index value) { return graph.constant(std::vector<Index>{value}); };
-    const std::string rows = graph.add("Slice", {graph.as_here(in[i]).name, constant(op.part->first),
-                                                 constant(op.part->first + op.part->count), constant(0)});
-    in[i] = {rows, in[i].shape.with(0, op.part->count), same_order(in[i].rank())};
+    const std::string rows =
+        graph.add("Slice", {graph.as_here(in[i]).name, constant(op.outputs->first),
+                            constant(op.outputs->first + op.outputs->count), constant(0)});
+    in[i] = {rows, in[i].shape.with(0, op.outputs->count), same_order(in[i].rank())};
   }
   if (x.rank() == 2)
     return context.result(

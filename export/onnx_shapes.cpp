@@ -89,7 +89,7 @@ Value slice(const TranslationContext& context, const ops::Slice& op) {
     axes.push_back(x.axis_there(axis));
     step.push_back(window.step[axis]);
     follows = first.back() == 0 && step.back() == 1 && last.back() > 0 && free.contains(last.back()) &&
-              last.size() == 1 && !free.is_made_of_steps(window.large[axis]);
+              last.size() == 1 && !free.is_made_of_free(window.large[axis]);
   }
   Graph& graph = context.graph;
   const std::string begin = graph.constant(first),

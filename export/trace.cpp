@@ -114,7 +114,7 @@ std::vector<FreeExtents> free_extents(nn::Module& model, const nn::Part& part) {
     }
     if (has_steps && has(nn::Port::kSource)) {
       Index source = choices.empty() ? 2 * (free.past + length) + 1 : choices[0].source + 1;
-      while (!is_free(source) || free.is_made_of_steps(source)) ++source;
+      while (!is_free(source) || free.is_made_of_free(source)) ++source;
       free.source = source;
     }
     choices.push_back(free);
@@ -122,7 +122,8 @@ std::vector<FreeExtents> free_extents(nn::Module& model, const nn::Part& part) {
   require(
       !choices.empty(), "onnx",
       "the model reads texts of up to {} tokens; the export needs a length above {} within this limit that "
-      "divides no extent of the weights, and there is none; the formats safetensors and npz contain the "
+      "divides no extent of the weights or constants, and there is none; the formats safetensors and npz "
+      "contain the "
       "weights of any model",
       longest.value_or(0), kMaxRank);
   return choices;

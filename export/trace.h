@@ -1,10 +1,10 @@
 // Trace of the ops of one forward in evaluation mode, in the order of execution.
 //
 // The batch of the trace is empty, so it costs no arithmetic, and an extent of 0 always is the batch. Other
-// dynamic extents differ from all extents of the parameters, so that they can be recognised. Tensors
-// are identified by their place on the tape, which also stores each op's options (op_of in autograd/apply.h),
-// so all public ops are seen without descriptions by layers. Tensors derived only from integers are not on
-// the tape, and are identified by their storage.
+// dynamic extents differ from all extents of the parameters and constants, so that they can be recognised.
+// Tensors are identified by their place on the tape, which also stores each op's options (op_of in
+// autograd/apply.h), so all public ops are seen without descriptions by layers. Tensors derived only from
+// integers are not on the tape, and are identified by their storage.
 #pragma once
 
 #include <string>

@@ -36,8 +36,8 @@ class SequenceToSequence : public nn::Module {
   virtual Tensor scores(const Tensor& hidden) = 0;
   // Whether advance() returns attention weights, which the coverage penalty needs.
   virtual bool gives_attention() const { return true; }
-  // Parts with the graphs of an export, encoder and decoder, for texts of at least `longest` words; empty:
-  // the model has none.
+  // Encoder and decoder as graphs for an export; they read texts of `longest` words or more (Part::longest).
+  // Empty: the model has no such graphs. May add a constant with more positions.
   virtual std::vector<nn::Part> parts(Index /*longest*/) { return {}; }
 
   // Scores [T,N,V] of the word after each of `target` [T,N], whose first word is the begin symbol.

@@ -114,15 +114,15 @@ Result Linear::forward(Context& context, Saved& saved, const In& in) const {
     require(in.bias.shape() == Shape{all}, info.name, "weight {} needs a bias of [{}], got {}",
             to_string(in.weight.shape()), all, to_string(in.bias));
   }
-  const auto [first, outputs] = part.value_or(OutputRange{0, all});
-  require(first >= 0 && outputs > 0 && first + outputs <= all, info.name,
-          "outputs {} to {} are not among the {} of weight {}", first, first + outputs - 1, all,
+  const auto [first, count] = outputs.value_or(OutputRange{0, all});
+  require(!outputs || (first >= 0 && count > 0 && first <= all - count), info.name,
+          "outputs from {} on, {} of them, are not among the {} of weight {}", first, count, all,
           to_string(in.weight.shape()));
-  const Tensor y = context.empty(in.x.shape().with(in.x.rank() - 1, outputs));
+  const Tensor y = context.empty(in.x.shape().with(in.x.rank() - 1, count));
   const Index rows = in.x.shape().product(0, in.x.rank() - 1);
-  context.backend.matmul().matmul(in.x.viewed({rows, inputs}), in.weight.rows(first, outputs),
-                                  in.bias.defined() ? in.bias.rows(first, outputs) : in.bias,
-                                  y.viewed({rows, outputs}), {.transpose_b = true});
+  context.backend.matmul().matmul(in.x.viewed({rows, inputs}), in.weight.rows(first, count),
+                                  in.bias.defined() ? in.bias.rows(first, count) : in.bias,
+                                  y.viewed({rows, count}), {.transpose_b = true});
   saved = {in.x, in.weight};
   return {y};
 }
@@ -130,7 +130,7 @@ Result Linear::forward(Context& context, Saved& saved, const In& in) const {
 Linear::In Linear::backward(const Saved& saved, const Result& dy, const Needs& needs) const {
   In result;
   const auto& [x, all] = saved;
-  const Tensor weight = part ? slice(all, 0, part->first, part->first + part->count) : all;
+  const Tensor weight = outputs ? slice(all, 0, outputs->first, outputs->first + outputs->count) : all;
   if (needs[0]) {
     if (x.rank() >= 2) {
       result.x = apply(Matmul{}, {dy.y, weight}, needs.sink(0)).y;
@@ -138,15 +138,15 @@ Linear::In Linear::backward(const Saved& saved, const Result& dy, const Needs& n
       result.x = reshape(matmul(reshape(dy.y, Shape{1, dy.y.numel()}), weight), x.shape());
     }
   }
-  // The gradient of a part is zero elsewhere.
+  // Gradients of outputs are zero in the other rows.
   const auto whole = [&](const Tensor& gradient, std::size_t input) {
     const Shape shape = gradient.shape().with(0, all.size(0));
-    return apply(Pad{range_of(shape, 0, part->first, part->count)}, {gradient}, needs.sink(input)).y;
+    return apply(Pad{range_of(shape, 0, outputs->first, outputs->count)}, {gradient}, needs.sink(input)).y;
   };
   if (needs[1])
     result.weight =
-        part ? whole(sum_of_outer_products(dy.y, x), 1) : sum_of_outer_products(dy.y, x, needs.sink(1));
-  if (needs[2]) result.bias = part ? whole(bias_gradient(dy.y), 2) : bias_gradient(dy.y, needs.sink(2));
+        outputs ? whole(sum_of_outer_products(dy.y, x), 1) : sum_of_outer_products(dy.y, x, needs.sink(1));
+  if (needs[2]) result.bias = outputs ? whole(bias_gradient(dy.y), 2) : bias_gradient(dy.y, needs.sink(2));
   return result;
 }
 
@@ -216,7 +216,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   return apply(ops::Linear{}, {x, weight, bias}).y;
 }
 
-Tensor linear_part(const Tensor& x, const Tensor& weight, const Tensor& bias, OutputRange outputs) {
+Tensor linear_outputs(const Tensor& x, const Tensor& weight, const Tensor& bias, OutputRange outputs) {
   return apply(ops::Linear{outputs}, {x, weight, bias}).y;
 }
 

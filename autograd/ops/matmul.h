@@ -14,12 +14,13 @@ Tensor bmm(const Tensor& a, const Tensor& b);
 // x [...,I] · weight [O,I] transposed + bias [O] (or absent) → [...,O].
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
-// Part of the outputs of a weight [O,I]: rows first to first + count of weight and bias.
+// Rows first to first + count of a weight [O,I] and its bias [O].
 struct OutputRange {
   Index first = 0, count = 0;
 };
-// linear() with that part of weight and bias only, → [...,count]. Reads the parameters where they are: their
-// 16-bit working copies are used, and gradients stay wide. UserError for a range beyond O.
-Tensor linear_part(const Tensor& x, const Tensor& weight, const Tensor& bias, OutputRange outputs);
+// linear() with these rows of weight and bias only, → [...,count]. Copies no weights: mixed precision reads
+// the 16-bit working copies. Gradients have the shape of the whole weight, zero in other rows, and are FP32.
+// Throws UserError for rows outside of O.
+Tensor linear_outputs(const Tensor& x, const Tensor& weight, const Tensor& bias, OutputRange outputs);
 
 }  // namespace tandem

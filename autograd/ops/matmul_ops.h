@@ -22,7 +22,7 @@ struct Matmul {
 };
 
 struct Linear {
-  std::optional<OutputRange> part{};  // absent: all outputs
+  std::optional<OutputRange> outputs{};  // absent: all
   static ProductSizes products(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
   static constexpr OpInfo info{
       "linear", CastRule::lower, {.kind = OpKind::product, .products = products, .weight = 1}};

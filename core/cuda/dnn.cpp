@@ -199,8 +199,8 @@ Handle new_handle() {
 
 class CudnnEngine final : public Engine {
  public:
-  CudnnEngine(cudnnHandle_t handle, std::unique_ptr<Graph> graph, std::int64_t index)
-      : handle_(handle), graph_(std::move(graph)), index_(index) {
+  CudnnEngine(Handle handle, std::unique_ptr<Graph> graph, std::int64_t index)
+      : handle_(std::move(handle)), graph_(std::move(graph)), index_(index) {
     name = name_at(*graph_, index);
     workspace = graph_->get_workspace_size_plan_at_index(index);
   }
@@ -211,11 +211,11 @@ class CudnnEngine final : public Engine {
     for (const void* address : addresses) {
       if (address) pointers[count++] = const_cast<void*>(address);
     }
-    return outcome("execute", graph_->execute_plan_at_index(handle_, pointers, count, room, index_));
+    return outcome("execute", graph_->execute_plan_at_index(handle_.get(), pointers, count, room, index_));
   }
 
  private:
-  cudnnHandle_t handle_;
+  Handle handle_;
   std::unique_ptr<Graph> graph_;
   std::int64_t index_;
 };
@@ -268,7 +268,7 @@ class CudnnOffer final : public Offer {
       if (thread == 0) spare_ = std::move(graph);
       return bad;
     }
-    engine = std::make_unique<CudnnEngine>(state_.handle_of(0).get(), std::move(graph), index);
+    engine = std::make_unique<CudnnEngine>(state_.handle_of(0), std::move(graph), index);
     return {};
   }
 

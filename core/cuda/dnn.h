@@ -146,7 +146,8 @@ class Library {
   // results.
   bool try_out(Plan& plan, const Addresses& addresses, const Rival& rival);
   void dismiss(Plan& plan);  // fused_plan() returns nullptr from now on
-  // cuDNN's handle on the backend's stream, for engines of other ops; null in the stand-in of tests.
+  // cuDNN's handle on the backend's stream, shared by convolutions and attention; null in the CUDA emulator
+  // of the tests.
   std::shared_ptr<cudnnContext> handle();
 
   struct State;

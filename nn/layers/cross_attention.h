@@ -31,18 +31,14 @@ class CrossAttention final : public MultiHeadLayer {
   // divides the number of querying texts.
   using Module::operator();
   Tensor operator()(const Tensor& x, const AttentionMemory& memory) {
-    return observed([&] { return memory.keys.rank() == 4 ? attend_by_heads(x, memory) : attend(x, memory); });
+    return observed([&] { return attend(x, memory); });
   }
   std::string describe() const override { return described("CrossAttention"); }
 
  private:
   Tensor attend(const Tensor& x, const AttentionMemory& memory);
-  Tensor attend_by_heads(const Tensor& x, const AttentionMemory& memory) {
-    return attended(projected(x, 0), {memory.keys, memory.values},
-                    {.lengths = memory.lengths, .dropout = options_.dropout, .training = training()});
-  }
-  // Part 0, 1 or 2 of the projection: queries, keys or values.
-  Tensor projected(const Tensor& x, Index part);
+  // Queries, keys or values: rows 0, 1 or 2 times E of the projection.
+  Tensor projected(const Tensor& x, Index which);
 };
 
 }  // namespace tandem::nn

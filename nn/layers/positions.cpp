@@ -4,6 +4,7 @@
 
 #include "autograd/ops/elementwise.h"
 #include "core/error.h"
+#include "nn/device.h"
 
 namespace tandem::nn {
 
@@ -45,8 +46,10 @@ Tensor SinusoidalPositions::added(const Tensor& x, Index first) {
 }
 
 const Tensor& SinusoidalPositions::table(Index count) {
-  if (count > table_->size(0))
+  if (count > table_->size(0)) {
+    const BuildDevice same(table_->device());
     table_ = &add_constant(fmt::format("table_{}", count), sinusoids(count, features_));
+  }
   return *table_;
 }
 

@@ -46,7 +46,7 @@ class Collector final : public OpObserver {
     if (conv) product.convolution = conv->options;
     if (!conv && &info != &ops::Linear::info) return product;
     product.x = inputs[0].shape();
-    product.weight = inputs[1].shape();
+    product.weight = conv ? inputs[1].shape() : Shape{product.size.n, product.size.k};
     if (product.size.count == 1) {
       product.inputs = product.weight.at(-1);
       product.outputs = product.weight[0];

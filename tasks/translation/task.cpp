@@ -157,8 +157,7 @@ std::vector<std::string> Translation::notes_of_data() const {
 std::vector<Signature> Translation::signatures() {
   Signature own = signature(data_->max_length());
   own.parts = exported_parts();
-  if (own.parts.empty())
-    own.no_graph = "its model has no graphs; of the models for translation, transformer has them";
+  if (own.parts.empty()) own.no_graph = "of the models for translation, only transformer has an ONNX export";
   return {own};
 }
 

@@ -82,10 +82,11 @@ class Folder {
 };
 
 void write(const ExportCase& each, exporting::Format format, const Folder& folder) {
-  exporting::write_export(*each.model, {.format = format,
-                                        .path = folder.file(each.name + "." + name_of(format)),
-                                        .sample = each.sample,
-                                        .dtype = each.dtype});
+  const exporting::ExportRequest request{.format = format,
+                                         .path = folder.file(each.name + "." + name_of(format)),
+                                         .sample = each.sample,
+                                         .dtype = each.dtype};
+  exporting::write_exports(*each.model, std::span(&request, 1));
 }
 
 // Images as ONNX and PyTorch take them.

@@ -113,7 +113,7 @@ Rows matmul_ways() {
 }
 
 Rows linear_rows() {
-  static constexpr OutputRange kPart{1, 3};
+  static constexpr OutputRange kOutputs{1, 3};
   const auto oracle = [](const Arrays& x) {
     const Index outputs = x[1].shape[0], inputs = x[1].shape[1];
     Array y(x[0].shape.with(x[0].shape.rank() - 1, outputs));
@@ -139,7 +139,8 @@ Rows linear_rows() {
                  {{0, 4}, {5, 4}, {5}},
                  {{1, 1}, {1, 1}, {1}},
                  {{130, 37}, {19, 37}, {19}},
-                 {{3, 0}, {5, 0}, {5}}},
+                 {{3, 0}, {5, 0}, {5}},
+                 {{3, 4}, {0, 4}, {0}}},
        .normalised = true,
        .refusals = {{"[linear] weight [5,4] expects 4 input features, x is [2,3]",
                      CALL(linear(zeros({2, 3}), zeros({5, 4})))},
@@ -154,22 +155,22 @@ Rows linear_rows() {
        .normalised = true},
       {.op = "linear",
        .variant = "part of the outputs",
-       .run = RUN(linear_part(x[0], x[1], x[2], kPart)),
+       .run = RUN(linear_outputs(x[0], x[1], x[2], kOutputs)),
        .oracle =
            [oracle](const Arrays& x) {
              const Array whole = oracle(x);
-             Array y(whole.shape.with(whole.shape.rank() - 1, kPart.count));
+             Array y(whole.shape.with(whole.shape.rank() - 1, kOutputs.count));
              for_each_index(y.shape, [&](const Indices& i) {
                Indices from = i;
-               from.back() += kPart.first;
+               from.back() += kOutputs.first;
                y.at(i) = whole.at(from);
              });
              return y;
            },
        .cases = {{{3, 4}, {5, 4}, {5}}, {{2, 3, 4}, {4, 4}, {4}}, {{130, 37}, {19, 37}, {19}}},
        .normalised = true,
-       .refusals = {{"[linear] outputs 1 to 3 are not among the 3 of weight [3,4]",
-                     CALL(linear_part(zeros({2, 4}), zeros({3, 4}), {}, kPart))}}}};
+       .refusals = {{"[linear] outputs from 1 on, 3 of them, are not among the 3 of weight [3,4]",
+                     CALL(linear_outputs(zeros({2, 4}), zeros({3, 4}), {}, kOutputs))}}}};
 }
 
 Rows gradient_rows() {

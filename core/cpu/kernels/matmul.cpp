@@ -58,9 +58,12 @@ const Primitive& plan_of(const Matmul& p) {
       [&] { return onednn::matmul(p); });
 }
 
-// Whether oneDNN's gemm is faster than its matmul primitive. With AVX-512 that reads b in place, at half the
-// rate if its rows are 10 to 12 KiB apart, and at 0.8 to 0.95 of gemm's rate otherwise, except for a
-// transposed a with a narrow b (docs/cpu.md). Below AVX-512 the primitive is that gemm.
+constexpr Index kRows = 8, kColumns = 48;  // of a block of oneDNN's gemm
+
+// Whether oneDNN's gemm is faster than its matmul primitive (docs/cpu.md, Matrix products). With AVX-512 the
+// primitive does not pack b: it runs at half of gemm's speed if the rows of b are 10 to 12 KiB apart, else at
+// 0.8 to 0.95 of it. The primitive is faster for a narrow b if a is transposed. Below AVX-512 it calls the
+// same gemm.
 bool prefers_gemm(const Matmul& p) {
 #ifdef __AVX512F__
   constexpr bool kOtherPrimitive = true;
@@ -68,12 +71,13 @@ bool prefers_gemm(const Matmul& p) {
   constexpr bool kOtherPrimitive = false;
 #endif
   constexpr Index kWide = 1024, kHigh = 512;
-  return kOtherPrimitive && p.batch == 1 && !p.bias && (!p.transpose_a || (p.n >= kWide && p.m >= kHigh));
+  const Index blocks = (p.m + kRows - 1) / kRows * ((p.n + kColumns - 1) / kColumns);
+  return blocks >= threads() && kOtherPrimitive && p.batch == 1 && !p.bias &&
+         (!p.transpose_a || (p.n >= kWide && p.m >= kHigh));
 }
 
 // A part of c for each thread, so that none waits for others within the product; the sums over k are whole.
 void with_gemm(const Matmul& p, const float* a, const float* b, float* c) {
-  constexpr Index kRows = 8, kColumns = 48;  // of the kernel's block
   const int team = threads();
   Index columns = 1;  // parts of n
   const auto side = [&](Index parts) { return p.m * parts / team + p.n / parts; };
