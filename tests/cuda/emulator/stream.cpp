@@ -13,9 +13,10 @@ namespace cuda_emulator {
 
 namespace {
 
+// Never destroyed: at exit, a thread may still execute streams.
 std::vector<Stream*>& all_streams() {
-  static std::vector<Stream*> streams{new Stream};
-  return streams;
+  static auto* const streams = new std::vector<Stream*>{new Stream};
+  return *streams;
 }
 
 bool& eager() {
