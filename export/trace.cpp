@@ -123,8 +123,7 @@ std::vector<FreeExtents> free_extents(nn::Module& model, const nn::Part& part) {
       !choices.empty(), "onnx",
       "the model reads texts of up to {} tokens; the export needs a length above {} within this limit that "
       "divides no extent of the weights or constants, and there is none; the formats safetensors and npz "
-      "contain the "
-      "weights of any model",
+      "contain the weights of any model",
       longest.value_or(0), kMaxRank);
   return choices;
 }

@@ -36,8 +36,8 @@ struct TransformerOptions {
 // each decoder layer's cross-attention, "encoder.{i}.key" and ".value" [N,H,S,D]; and "decoder" of
 // "input_ids" and "position_ids" i64 [N,T], "lengths", "encoder.{i}.…", and the keys and values of earlier
 // words, "past_key_values.{i}.key" and ".value" [N,H,P,D], with "logits" [N,T,V] and "present.{i}.key" and
-// ".value" [N,H,P+T,D]. All rows have the same number of earlier words, which may be 0. Their positions are a
-// table.
+// ".value" [N,H,P+T,D]. All rows have the same number of earlier words, which may be 0.
+// Positions are rows of a constant table: 512, or `longest` if that is more.
 class Transformer final : public SequenceToSequence, public HasWordTables {
  public:
   // Throws UserError for sizes below 1, heads that do not divide the width, and with `shared` for different

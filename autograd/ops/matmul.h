@@ -19,8 +19,8 @@ struct OutputRange {
   Index first = 0, count = 0;
 };
 // linear() with these rows of weight and bias only, → [...,count]. Copies no weights: mixed precision reads
-// the 16-bit working copies. Gradients have the shape of the whole weight, zero in other rows, and are FP32.
-// Throws UserError for rows outside of O.
+// the 16-bit working copies. Gradients have the shape of the whole weight, zero in other rows, and are FP32
+// (f64 for f64). Throws UserError for rows outside of O.
 Tensor linear_outputs(const Tensor& x, const Tensor& weight, const Tensor& bias, OutputRange outputs);
 
 }  // namespace tandem
