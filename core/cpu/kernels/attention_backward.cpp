@@ -13,7 +13,14 @@ namespace tandem::cpu::TANDEM_LEVEL {
 
 namespace {
 
-constexpr Index kSide = 64;  // queries and keys of a block
+constexpr Index kKeySide = 64;  // of a block
+constexpr Index kMostQueries = 128;
+// Queries of a block. More of them save traffic of the sums for keys; but scores of f32 leave the first
+// cache, and few queries are padded.
+template <class P>
+constexpr Index queries_of_block(Index queries) {
+  return P::kDepth > 1 && queries > 512 ? kMostQueries : 64;
+}
 
 template <class P>
 class BackwardHead {
@@ -27,8 +34,9 @@ class BackwardHead {
         blocks_(tiles),
         width_(padded(size_.width)),
         values_(padded(size_.value_width)),
-        queries_((size_.queries + kSide - 1) / kSide * kSide),
-        keys_((size_.keys + kSide - 1) / kSide * kSide),
+        side_(queries_of_block<P>(size_.queries)),
+        queries_((size_.queries + side_ - 1) / side_ * side_),
+        keys_((size_.keys + kKeySide - 1) / kKeySide * kKeySide),
         parts_(bytes()),
         dropout_(args.random, args.dropout) {
     operands([this]<class T>(T*& to, Index count) { to = parts_.template take<T>(count); });
@@ -48,8 +56,8 @@ class BackwardHead {
     for (Index h = head * group; h < (head + 1) * group; ++h) {
       load_queries(text, h);
       const Index row = (text * size_.heads + h) * size_.queries;
-      for (Index k = 0; k < length; k += kSide)
-        for (Index q = 0; q < size_.queries; q += kSide) add_block(row, q, k);
+      for (Index k = 0; k < length; k += kKeySide)
+        for (Index q = 0; q < size_.queries; q += side_) add_block(row, q, k);
       put_queries(Head(args_.dquery, text, h));
     }
     put(Head(args_.dkey, text, head), dkey_, width_, size_.width, static_cast<float>(args_.scale));
@@ -73,16 +81,16 @@ class BackwardHead {
     visit(straight_queries_, queries_ * width_);
     visit(turned_dresults_, queries_ * values_);
     visit(straight_dresults_, queries_ * values_);
-    visit(weights_, kSide * kSide);
-    visit(dscores_, kSide * kSide);
-    visit(straight_dscores_, kSide * kSide);
+    visit(weights_, kKeySide * side_);
+    visit(dscores_, kKeySide * side_);
+    visit(straight_dscores_, kKeySide * side_);
     visit(shifts_, queries_);
     visit(dots_, queries_);
     visit(first_, queries_);
     visit(last_, queries_);
-    visit(scores_, kSide * kSide);
-    visit(dweights_, kSide * kSide);
-    visit(factors_, kSide * kSide);
+    visit(scores_, kKeySide * side_);
+    visit(dweights_, kKeySide * side_);
+    visit(factors_, kKeySide * side_);
     visit(dkey_, keys_ * width_);
     visit(dvalue_, keys_ * values_);
     visit(turned_dquery_, width_ * query_step());
@@ -138,47 +146,47 @@ class BackwardHead {
     return sum(total);
   }
 
-  // Contributions of queries [q, q + kSide) and keys [k, k + kSide). `row`: index of query 0 in [N,H,Tq].
+  // Contributions of queries [q, q + side_) and keys [k, k + kKeySide). `row`: index of query 0 in [N,H,Tq].
   void add_block(Index row, Index q, Index k) {
-    const Index count = std::min(kSide, size_.queries - q);
+    const Index count = std::min(side_, size_.queries - q);
     const SeenByRows seen(seen_.data() + q, count);
-    if (seen.any.last <= k || seen.any.first >= k + kSide) return;
-    const bool full = count == kSide && seen.all.first <= k && seen.all.last >= k + kSide;
-    blocks_.multiply(kSide, kSide, width_, key_rows_ + k * width_, width_, turned_queries_, width_, 0, q,
-                     scores_, kSide, false);
-    blocks_.multiply(kSide, kSide, values_, value_rows_ + k * values_, values_, turned_dresults_, values_, 0,
-                     q, dweights_, kSide, false);
+    if (seen.any.last <= k || seen.any.first >= k + kKeySide) return;
+    const bool full = count == side_ && seen.all.first <= k && seen.all.last >= k + kKeySide;
+    blocks_.multiply(kKeySide, side_, width_, key_rows_ + k * width_, width_, turned_queries_, width_, 0, q,
+                     scores_, side_, false);
+    blocks_.multiply(kKeySide, side_, values_, value_rows_ + k * values_, values_, turned_dresults_, values_,
+                     0, q, dweights_, side_, false);
     if (dropout_.drops()) draw_factors(row, q, k);
     if (full && !dropout_.drops() && !args_.alibi) {
       weigh<true>(q, k);
     } else {
       weigh<false>(q, k);
     }
-    blocks_.multiply(kSide, values_, kSide, weights_, kSide, straight_dresults_, queries_, q, 0,
+    blocks_.multiply(kKeySide, values_, side_, weights_, side_, straight_dresults_, queries_, q, 0,
                      dvalue_ + k * values_, values_, true);
-    blocks_.multiply(kSide, width_, kSide, dscores_, kSide, straight_queries_, queries_, q, 0,
+    blocks_.multiply(kKeySide, width_, side_, dscores_, side_, straight_queries_, queries_, q, 0,
                      dkey_ + k * width_, width_, true);
-    Blocks::straight(dscores_, kSide, kSide, straight_dscores_);
-    blocks_.multiply(width_, kSide, kSide, turned_key_rows_ + k, key_step(), straight_dscores_, kSide, 0, 0,
-                     turned_dquery_ + q, query_step(), true);
+    Blocks::straight(dscores_, kKeySide, side_, straight_dscores_);
+    blocks_.multiply(width_, side_, kKeySide, turned_key_rows_ + k, key_step(), straight_dscores_, kKeySide,
+                     0, 0, turned_dquery_ + q, query_step(), true);
   }
 
-  // Weights of the keys [k, k + kSide) and gradients of their scores, for queries from q on. `plain`: all
+  // Weights of the keys [k, k + kKeySide) and gradients of their scores, for queries from q on. `plain`: all
   // queries see all keys, and there are no further terms.
   template <bool plain>
   void weigh(Index q, Index k) {
     const Vec scale = broadcast(scale_);
     const float *scores = scores_, *dweights = dweights_, *factors = factors_;
     Storage *weights = weights_, *dscores = dscores_;
-    for (Index i = 0; i < kSide; i += kLanes) {
+    for (Index i = 0; i < side_; i += kLanes) {
       const Vec shift = TANDEM_LEVEL::load(shifts_ + q + i), dot = TANDEM_LEVEL::load(dots_ + q + i);
-      for (Index j = 0; j < kSide; ++j) {
-        const Index at = j * kSide + i;
+      for (Index j = 0; j < kKeySide; ++j) {
+        const Index at = j * side_ + i;
         Vec x = fma(TANDEM_LEVEL::load(scores + at), scale, shift), dp = TANDEM_LEVEL::load(dweights + at);
         if constexpr (plain) {
           const Vec p = power_of_two_of<P>(x);
-          store(weights + at, p);
-          store(dscores + at, p * (dp - dot));
+          P::store(weights + at, p);
+          P::store(dscores + at, p * (dp - dot));
         } else {
           const Vec key = broadcast(static_cast<float>(k + j));
           if (args_.alibi) {
@@ -189,8 +197,8 @@ class BackwardHead {
                                      positive(key + broadcast(1.0f) - TANDEM_LEVEL::load(first_ + q + i));
           const Vec p = keep(seen, power_of_two_of<P>(x));
           const Vec factor = dropout_.drops() ? TANDEM_LEVEL::load(factors + at) : broadcast(1.0f);
-          store(weights + at, p * factor);
-          store(dscores + at, p * (dp * factor - dot));
+          P::store(weights + at, p * factor);
+          P::store(dscores + at, p * (dp * factor - dot));
         }
       }
     }
@@ -198,14 +206,14 @@ class BackwardHead {
 
   // Factors of dropout [keys, queries] of a block.
   void draw_factors(Index row, Index q, Index k) {
-    const Index count = std::min(kSide, size_.keys - k);
-    float ones[kSide], drawn[kSide * kSide] = {};
-    std::fill_n(ones, kSide, 1.0f);
-    for (Index i = 0; i < std::min(kSide, size_.queries - q); ++i)
-      dropout_.apply(ones, (row + q + i) * size_.keys + k, count, drawn + i * kSide);
-    for (Index i = 0; i < kSide; i += kLanes)
-      for (Index j = 0; j < kSide; j += kLanes)
-        transpose_words(drawn + i * kSide + j, kSide, factors_ + j * kSide + i, kSide);
+    const Index count = std::min(kKeySide, size_.keys - k);
+    float ones[kKeySide], drawn[kMostQueries * kKeySide] = {};
+    std::fill_n(ones, kKeySide, 1.0f);
+    for (Index i = 0; i < std::min(side_, size_.queries - q); ++i)
+      dropout_.apply(ones, (row + q + i) * size_.keys + k, count, drawn + i * kKeySide);
+    for (Index i = 0; i < side_; i += kLanes)
+      for (Index j = 0; j < kKeySide; j += kLanes)
+        transpose_words(drawn + i * kKeySide + j, kKeySide, factors_ + j * side_ + i, side_);
   }
 
   void put_queries(const Head& to) {
@@ -233,7 +241,7 @@ class BackwardHead {
   const AttentionBackward& args_;
   const AttentionSizes& size_;
   Blocks blocks_;
-  Index width_, values_, queries_, keys_;
+  Index width_, values_, side_, queries_, keys_;
   Parts parts_;
   DropoutMask dropout_;
   std::vector<KeyRange> seen_ = std::vector<KeyRange>(static_cast<std::size_t>(queries_));

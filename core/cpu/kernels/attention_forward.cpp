@@ -142,12 +142,12 @@ class ForwardHead {
       if (dropout_.drops()) {
         store(s + j, e);
       } else {
-        store(w + j, e);
+        P::store(w + j, e);
       }
     }
     if (dropout_.drops()) {
       dropout_.apply(s, row * size_.keys + k, last, s);
-      for (Index j = 0; j < columns; j += kLanes) store(w + j, load(s + j));
+      for (Index j = 0; j < columns; j += kLanes) P::store(w + j, load(s + j));
     }
     if (before != top && before != kNone) {
       const float factor = std::exp2(before - top);

@@ -28,6 +28,8 @@ struct FloatRows {
   static Vec load(const float* p) { return TANDEM_LEVEL::load(p); }
   static Vec broadcast(const float* p) { return TANDEM_LEVEL::broadcast(*p); }
   static Vec multiply_add(Vec a, Vec b, Vec sum) { return fma(a, b, sum); }
+  // Sixteen operands.
+  static void store(float* p, Vec a) { TANDEM_LEVEL::store(p, a); }
   // to[lane][depth] = rows[depth][lane], for kDepth rows of 16, `step` apart.
   static void interleave(const float (*rows)[kLanes], float* to) { pair_rows(rows[0], kLanes, to); }
   static void pair_rows(const float* rows, Index, float* to) { store(to, TANDEM_LEVEL::load(rows)); }
@@ -47,6 +49,7 @@ struct PairRows {
     return broadcast_pair(pair);
   }
   static Vec multiply_add(Pairs a, Pairs b, Vec sum) { return dot(a, b, sum); }
+  static void store(BFloat16* p, Vec a) { store_factors(p, a); }
   static void interleave(const BFloat16 (*rows)[kLanes], BFloat16* to) { pair_rows(rows[0], kLanes, to); }
   static void pair_rows(const BFloat16* rows, Index step, BFloat16* to) {
     store_pairs(reinterpret_cast<std::uint32_t*>(to), load_pairs(rows, rows + step));

@@ -157,6 +157,10 @@ struct Pairs {
 inline Pairs load_pairs(const std::uint32_t* p) { return {_mm512_loadu_si512(p)}; }
 inline Pairs broadcast_pair(std::uint32_t pair) { return {_mm512_set1_epi32(static_cast<int>(pair))}; }
 inline void store_pairs(std::uint32_t* p, Pairs a) { _mm512_storeu_si512(p, a.v); }
+// Sixteen bf16 that only products will read. Those take subnormals as zero, and so they are stored.
+inline void store_factors(BFloat16* p, Vec a) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(a.v)));
+}
 // Pairs (a[i], b[i]).
 inline Pairs load_pairs(const BFloat16* a, const BFloat16* b) {
   const auto wide = [](const BFloat16* p) {
