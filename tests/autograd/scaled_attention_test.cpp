@@ -156,7 +156,10 @@ std::vector<Form> forms() {
           {"distance", 1, 40, 150, 5, 5, 16, 16, {.causal = true, .alibi = true}},
           {"dropout", 2, 39, 70, 2, 1, 16, 16, {.dropout = 0.3}},
           {"dropout, causal", 1, 70, 70, 2, 2, 16, 16, {.causal = true, .dropout = 0.5}},
-          {"scale", 1, 33, 40, 2, 2, 16, 16, {.scale = -0.2}}};
+          {"scale", 1, 33, 40, 2, 2, 16, 16, {.scale = -0.2}},
+          // More than 512 queries: larger blocks in backward (core/cpu/kernels/attention_backward.cpp).
+          {"many queries", 1, 530, 90, 1, 1, 16, 16, {.lengths = integers({77}, {1}), .dropout = 0.3}},
+          {"many queries, causal", 1, 530, 530, 1, 1, 16, 16, {.causal = true}}};
 }
 
 TensorList inputs_of(const Form& form) {
