@@ -33,13 +33,14 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::array<const char*, 3> kPasses{"forward", "input_gradient", "filter_gradient"};
 constexpr std::array kAlgorithms{ConvAlgorithm::library,  ConvAlgorithm::product,   ConvAlgorithm::direct,
-                                 ConvAlgorithm::winograd, ConvAlgorithm::depthwise, ConvAlgorithm::generic};
+                                 ConvAlgorithm::winograd, ConvAlgorithm::depthwise, ConvAlgorithm::amx,
+                                 ConvAlgorithm::generic};
 constexpr std::size_t kMostSets = 32;
 
 const char* name_of(Pass pass) { return kPasses[static_cast<std::size_t>(pass)]; }
 
 struct Options {
-  std::vector<std::string> shapes, networks, passes, dtypes{"f32", "bf16", "f16"};
+  std::vector<std::string> shapes, networks, passes, algorithms, dtypes{"f32", "bf16", "f16"};
   int threads = 0, rounds = 5;
   double milliseconds = 20.0, tolerance = 5.0;
   bool generic = false, accumulate = false, json = false, processor = false;
@@ -129,6 +130,12 @@ class Operands {
   std::size_t next_ = 0;
 };
 
+// Whether there are no names, or this one is among them.
+template <class Names>
+bool among(const Names& names, std::string_view name) {
+  return names.empty() || std::ranges::find(names, name) != names.end();
+}
+
 // Wall time, or processor time of all threads.
 double now(bool processor) {
   timespec time{};
@@ -150,6 +157,7 @@ Result measure(const Case& what, const Options& options) {
   Operands operands(what, options.accumulate, static_cast<std::size_t>(options.spread) << 20);
   for (const ConvAlgorithm algorithm : kAlgorithms) {
     if (algorithm == ConvAlgorithm::generic && !options.generic && result.chosen != algorithm) continue;
+    if (algorithm != result.chosen && !among(options.algorithms, cpu::name_of(algorithm))) continue;
     if (!convolution_by(algorithm, what.pass, what.problem, dtypes, options.accumulate, machine)) continue;
     const cpu::ForcedConvolution forced(algorithm);
     Measured measured{.algorithm = algorithm, .implementation = {}};
@@ -179,11 +187,6 @@ DType dtype_named(const std::string& name) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
     if (tandem::name_of(dtype) == name) return dtype;
   throw UserError("--dtype", name);  // the command line has checked it
-}
-
-template <class Names>
-bool among(const Names& names, std::string_view name) {
-  return names.empty() || std::ranges::find(names, name) != names.end();
 }
 
 std::vector<Case> cases_of(const Options& options) {
@@ -349,6 +352,11 @@ int main(int argc, char** argv) {
   app.add_option("--pass", options.passes, "this pass only; repeatable")
       ->allow_extra_args(false)
       ->check(CLI::IsMember(kPasses));
+  std::vector<std::string> algorithms;
+  for (const ConvAlgorithm algorithm : kAlgorithms) algorithms.emplace_back(cpu::name_of(algorithm));
+  app.add_option("--algorithm", options.algorithms, "this algorithm and the chosen one only; repeatable")
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember(algorithms));
   app.add_option("--dtype", options.dtypes, "dtype of images and filters; repeatable")
       ->allow_extra_args(false)
       ->check(CLI::IsMember({"f32", "bf16", "f16"}));

@@ -23,6 +23,12 @@ bool is_3x3(const Convolution& p) { return p.kernel_height == 3 && p.kernel_widt
 
 // ---- capabilities of the own kernels
 
+// Own kernels widen 16-bit operands on load if the result has the same dtype.
+bool own_kernels_widen(Pass pass, const ConvDtypes& dtypes) {
+  return is_16bit(dtypes.a) && dtypes.a == dtypes.b &&
+         (pass == Pass::filter_gradient || dtypes.out == dtypes.a);
+}
+
 bool winograd_can(const Convolution& p) {
   const auto& o = p.options;
   return is_3x3(p) && o.stride == kOnes && o.dilation == kOnes && o.groups == 1 && o.padding[0] <= 2 &&
@@ -46,6 +52,11 @@ bool direct_filter_can(const Convolution& p) {
   if (o.groups != 1 || p.out_channels % kPanelChannels != 0 || p.out_width > 4096) return false;
   if (p.channels > 4) return p.channels % kPanelChannels == 0;
   return p.kernel_width * p.channels <= 2 * kPanelChannels && o.dilation[1] == 1;
+}
+
+bool amx_can(Pass pass, const Convolution& p, const ConvDtypes& dtypes, Level level) {
+  return level == Level::amx && dtypes.a == DType::bf16 && own_kernels_widen(pass, dtypes) && p.options.groups == 1 &&
+         p.channels % kPanelChannels == 0 && p.out_channels % kPanelChannels == 0;
 }
 
 // ---- speed rules: bench/CONVOLUTIONS.md has the figures behind every bound
@@ -168,12 +179,6 @@ ConvAlgorithm choose_filter_gradient(const Convolution& p, DType dtype, const Co
 
 bool is_f64(const ConvDtypes& dtypes) { return dtypes.a == DType::f64 || dtypes.b == DType::f64; }
 
-// Own kernels widen 16-bit operands on load if the result has the same dtype.
-bool own_kernels_widen(Pass pass, const ConvDtypes& dtypes) {
-  return is_16bit(dtypes.a) && dtypes.a == dtypes.b &&
-         (pass == Pass::filter_gradient || dtypes.out == dtypes.a);
-}
-
 // Operand dtype for oneDNN.
 DType library_operands(const ConvDtypes& dtypes, const ConvMachine& machine) {
   const bool bf16 = dtypes.a == DType::bf16 && dtypes.b == DType::bf16 && machine.library_bf16;
@@ -218,6 +223,7 @@ ConvChoice with_dtypes(ConvAlgorithm algorithm, Pass pass, const ConvDtypes& dty
     case ConvAlgorithm::direct:
     case ConvAlgorithm::winograd:
     case ConvAlgorithm::depthwise:
+    case ConvAlgorithm::amx:
       operands = own_kernels_widen(pass, dtypes) ? dtypes.a : DType::f32;
       if (!filter) result = operands;
       break;
@@ -239,6 +245,8 @@ bool can_compute(ConvAlgorithm algorithm, Pass pass, const Convolution& p, const
       return has_own_kernels(machine.level) && winograd_can(p);
     case ConvAlgorithm::depthwise:
       return has_own_kernels(machine.level) && is_depthwise(p);
+    case ConvAlgorithm::amx:
+      return amx_can(pass, p, dtypes, machine.level);
     default:
       return true;
   }
@@ -247,11 +255,14 @@ bool can_compute(ConvAlgorithm algorithm, Pass pass, const Convolution& p, const
 }  // namespace
 
 std::string_view name_of(ConvAlgorithm algorithm) {
-  constexpr std::string_view names[] = {"generic", "library", "product", "direct", "winograd", "depthwise"};
+  constexpr std::string_view names[] = {"generic", "library", "product", "direct", "winograd", "depthwise", "amx"};
   return names[static_cast<std::size_t>(algorithm)];
 }
 
 bool is_own(ConvAlgorithm algorithm) { return algorithm >= ConvAlgorithm::direct; }
+bool takes_moments(ConvAlgorithm algorithm) {
+  return algorithm == ConvAlgorithm::direct || algorithm == ConvAlgorithm::winograd;
+}
 
 bool is_pointwise(const Convolution& p) {
   return p.kernel_height == 1 && p.kernel_width == 1 && p.options.padding == std::array<Index, 2>{0, 0} &&

@@ -18,10 +18,13 @@ enum class ConvAlgorithm : std::uint8_t {
   direct,   // own kernels over panels of 16 channels
   winograd,   // own kernels of F(2×2, 3×3)
   depthwise,  // own kernels with one filter per channel
+  amx,        // own kernels in AMX tiles
 };
 
 std::string_view name_of(ConvAlgorithm algorithm);
-bool is_own(ConvAlgorithm algorithm);  // direct, winograd or depthwise
+bool is_own(ConvAlgorithm algorithm);  // direct, winograd, depthwise or amx
+// Whether forward can compute the moments of its output (core/cpu/kernels/moments.h): direct and winograd.
+bool takes_moments(ConvAlgorithm algorithm);
 
 // Dtypes of both operands, in the order of the pass, and of the output. An f64 bias makes `a` f64.
 struct ConvDtypes {

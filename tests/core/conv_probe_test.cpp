@@ -19,7 +19,8 @@ using cpu::onednn::Pass;
 namespace {
 
 constexpr std::array kAlgorithms{ConvAlgorithm::generic, ConvAlgorithm::library,  ConvAlgorithm::product,
-                                 ConvAlgorithm::direct,  ConvAlgorithm::winograd, ConvAlgorithm::depthwise};
+                                 ConvAlgorithm::direct,  ConvAlgorithm::winograd, ConvAlgorithm::depthwise,
+                                 ConvAlgorithm::amx};
 constexpr std::array kPasses{Pass::forward, Pass::input_gradient, Pass::filter_gradient};
 
 // Layers of the networks of ./run bench with fewer pixels and images, and what stands at the borders of what
@@ -57,6 +58,11 @@ const std::vector<std::string_view> kShapes{"1>16@9b3",
                                             "24>24@9x7g24b3",
                                             "40>40@7x20k5g40b2",
                                             "16>16@11s2g16b2",
+                                            "16>16@5x4b37",       // several images a unit, with a rest
+                                            "48>16@63x50b2",      // several units an image
+                                            "16>80@66x67s2b1",
+                                            "96>32@5x6p2x1b9",
+                                            "32>16@40x41k5x1d2b1",
                                             "33>33@9k5s2g33b3",
                                             "19>19@8k2s3p0g19b1",
                                             "32>32@9x12k3x5d2x3s2x1g32b2",
@@ -128,7 +134,8 @@ TEST_CASE("every algorithm that can compute a pass gives its result", "[conv_pro
   const bool own = cpu::level() >= cpu::Level::v3;
   for (const ConvAlgorithm algorithm : kAlgorithms) {
     INFO(name_of(algorithm));
-    const bool expected = own || !cpu::is_own(algorithm);
+    const bool expected =
+        algorithm == ConvAlgorithm::amx ? cpu::level() == cpu::Level::amx : own || !cpu::is_own(algorithm);
     CHECK((count[static_cast<std::size_t>(algorithm)] > 0) == expected);
   }
 }

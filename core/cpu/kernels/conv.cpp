@@ -145,6 +145,7 @@ struct CpuConv final : ConvKernels {
       case ConvAlgorithm::direct:
       case ConvAlgorithm::winograd:
       case ConvAlgorithm::depthwise:
+      case ConvAlgorithm::amx:
         plan.own->run(source, weights, offset, out, false);
         break;
       case ConvAlgorithm::library:
@@ -167,8 +168,7 @@ struct CpuConv final : ConvKernels {
     if (y.bytes() < kLargeOutput) return {};
     const Plan& plan = plan_of(Pass::forward, problem_of<Convolution>(x, filter, y, options),
                                {x.dtype(), filter.dtype(), y.dtype()});
-    if (!plan.own || plan.algorithm == ConvAlgorithm::depthwise || plan.problem.result != y.dtype())
-      return {};
+    if (!takes_moments(plan.algorithm) || plan.problem.result != y.dtype()) return {};
     ChannelMoments moments(y.size(3), static_cast<int>(shares_of(threads())));
     traced(plan).own->run(as(x, plan.problem.dtype), as(filter, plan.problem.dtype), {}, y, false, &moments);
     return moments.sums();
@@ -216,6 +216,7 @@ struct CpuConv final : ConvKernels {
       case ConvAlgorithm::direct:
       case ConvAlgorithm::winograd:
       case ConvAlgorithm::depthwise:
+      case ConvAlgorithm::amx:
         plan.own->run(source, gradient, {}, out, add);
         break;
       case ConvAlgorithm::library:

@@ -6,6 +6,7 @@
 
 #include "core/cpu/conv_panels.h"
 #include "core/cpu/cpu_features.h"
+#include "core/cpu/kernels/amx.h"
 #include "core/cpu/kernels/blocks.h"
 #include "core/cpu/kernels/conv_tiles.h"
 #include "core/cpu/kernels/shares.h"
@@ -258,6 +259,10 @@ Convolution with_rows_for_images(Pass pass, Convolution p) {
 std::unique_ptr<DirectConvolution> own_convolution(ConvAlgorithm algorithm, Pass pass, const Convolution& p) {
   if (algorithm == ConvAlgorithm::winograd) return detail::winograd_convolution(pass, p);
   if (algorithm == ConvAlgorithm::depthwise) return detail::depthwise_convolution(pass, p);
+#if defined(TANDEM_AMX)
+  if (algorithm == ConvAlgorithm::amx)
+    return pass == Pass::filter_gradient ? detail::amx_filter_gradient(p) : detail::amx_convolution(pass, p);
+#endif
   if (pass == Pass::filter_gradient) return detail::direct_filter_gradient(p);
   const Convolution rows = p.dtype == DType::f32 ? p : with_rows_for_images(pass, p);
 #if defined(TANDEM_SIMD_BF16_PAIRS)

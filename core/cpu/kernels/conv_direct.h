@@ -28,7 +28,7 @@ class DirectConvolution {
                    ChannelMoments* moments = nullptr) const = 0;
 };
 
-// Creates the kernel for `direct`, `winograd` or `depthwise`. The problem's dtype is f32, f16 or bf16; its
+// Creates the kernel of an own algorithm. The problem's dtype is f32, f16 or bf16; its
 // result has the same dtype, or f32 for filter_gradient.
 std::unique_ptr<DirectConvolution> own_convolution(ConvAlgorithm algorithm, onednn::Pass pass,
                                                    const onednn::Convolution& problem);
@@ -49,6 +49,9 @@ std::unique_ptr<DirectConvolution> winograd_convolution(onednn::Pass pass,
 std::unique_ptr<DirectConvolution> depthwise_convolution(onednn::Pass pass,
                                                          const onednn::Convolution& problem);
 std::unique_ptr<DirectConvolution> depthwise_filter_gradient(const onednn::Convolution& problem);
+// Level `amx`.
+std::unique_ptr<DirectConvolution> amx_convolution(onednn::Pass pass, const onednn::Convolution& problem);
+std::unique_ptr<DirectConvolution> amx_filter_gradient(const onednn::Convolution& problem);
 }  // namespace detail
 
 }  // namespace tandem::cpu::TANDEM_LEVEL

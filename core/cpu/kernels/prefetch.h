@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "core/shape.h"
 
@@ -19,6 +20,32 @@ template <class S>
 Bytes bytes_of(const S* from, Index count) {
   return {from, static_cast<std::size_t>(std::max<Index>(count, 0)) * sizeof(S)};
 }
+
+// Prefetches ranges into L2 in equal bursts, one per turn of a loop whose turns take longer than its requests.
+class Bursts {
+ public:
+  static constexpr Index kLine = 64;
+
+  Bursts() = default;
+  Bursts(Bytes first, Bytes second, Index turns)
+      : now_(first),
+        then_(second),
+        lines_((lines_of(first) + lines_of(second) + turns - 1) / std::max<Index>(turns, 1)) {}
+
+  void turn() {
+    const Index lines = std::min(lines_, lines_of(now_));
+    const auto* p = static_cast<const char*>(now_.from);
+    for (Index i = 0; i < lines; ++i) __builtin_prefetch(p + i * kLine, 0, 2);
+    now_ = {p + lines * kLine, now_.count - static_cast<std::size_t>(lines * kLine)};
+    if (lines < lines_) std::swap(now_, then_), then_ = {};
+  }
+
+ private:
+  static Index lines_of(Bytes bytes) { return static_cast<Index>(bytes.count) / kLine; }
+
+  Bytes now_, then_;
+  Index lines_ = 0;
+};
 
 // A range of memory divided into equal shares.
 class Shares {
