@@ -54,8 +54,8 @@ bool direct_filter_can(const Convolution& p) {
   return p.kernel_width * p.channels <= 2 * kPanelChannels && o.dilation[1] == 1;
 }
 
-bool amx_can(Pass pass, const Convolution& p, const ConvDtypes& dtypes, Level level) {
-  return level == Level::amx && dtypes.a == DType::bf16 && own_kernels_widen(pass, dtypes) && p.options.groups == 1 &&
+bool amx_can(const Convolution& p, DType dtype, Level level) {
+  return level == Level::amx && dtype == DType::bf16 && p.options.groups == 1 &&
          p.channels % kPanelChannels == 0 && p.out_channels % kPanelChannels == 0;
 }
 
@@ -129,12 +129,24 @@ bool depthwise_suits(Pass pass, const Convolution& p, DType dtype) {
   return !few_taps && is_dense(p);
 }
 
+// The own kernels copy their input. Where each pixel is used once that takes as long as the products: oneDNN
+// reads images of 1×1 kernels in place. The gradient of a wide 1×1 filter is a matrix product.
+bool amx_suits(Pass pass, const Convolution& p, DType dtype, Level level) {
+  constexpr Index kWide = 128, kNarrowImage = 7;  // channels, pixels
+  if (!amx_can(p, dtype, level)) return false;
+  if (pass == Pass::filter_gradient) return !is_pointwise(p) || channel_pairs(p) < 1024 * 1024;
+  if (is_pointwise(p) && is_dense(p)) return false;
+  return pass == Pass::input_gradient || is_dense(p) || p.channels < kWide ||
+         (!is_pointwise(p) && p.out_width <= kNarrowImage);
+}
+
 // The own kernel for operands of one f32 or 16-bit dtype, if it is faster.
 std::optional<ConvAlgorithm> own_kernel(Pass pass, const Convolution& p, DType dtype,
                                         const ConvMachine& machine) {
   if (!has_own_kernels(machine.level)) return std::nullopt;
   if (is_depthwise(p))
     return depthwise_suits(pass, p, dtype) ? std::optional(ConvAlgorithm::depthwise) : std::nullopt;
+  if (amx_suits(pass, p, dtype, machine.level)) return ConvAlgorithm::amx;
   // Winograd needs f32 sums; bf16 pairs do about as many products in the same time.
   if (!multiplies_pairs(dtype, machine.level) && winograd_suits(pass, p, dtype, machine))
     return ConvAlgorithm::winograd;
@@ -144,11 +156,11 @@ std::optional<ConvAlgorithm> own_kernel(Pass pass, const Convolution& p, DType d
 }
 
 // Whether bf16 is left to oneDNN or, for the gradient of a wide 1×1 filter, to the matrix product; both
-// multiply bf16 in hardware. With AMX oneDNN is several times as fast. With AVX512-BF16 own kernels use the
-// same instructions, and oneDNN is faster where it reaches 85 to 95 % of peak.
+// multiply bf16 in hardware. With AVX512-BF16 own kernels use the same instructions, and oneDNN is faster
+// where it reaches 85 to 95 % of peak.
 bool leaves_bf16_to_library(Pass pass, const Convolution& p, const ConvMachine& machine) {
   if (!machine.library_bf16 || is_depthwise(p)) return false;
-  if (machine.level == Level::amx) return true;
+  if (machine.level == Level::amx) return !amx_suits(pass, p, DType::bf16, machine.level);
   constexpr Index kWide = 32;  // pixels
   if (p.channels % kPanelChannels != 0 || p.out_channels % kPanelChannels != 0) {
     // There are no panels, so channels cannot be paired.
@@ -246,7 +258,7 @@ bool can_compute(ConvAlgorithm algorithm, Pass pass, const Convolution& p, const
     case ConvAlgorithm::depthwise:
       return has_own_kernels(machine.level) && is_depthwise(p);
     case ConvAlgorithm::amx:
-      return amx_can(pass, p, dtypes, machine.level);
+      return own_kernels_widen(pass, dtypes) && amx_can(p, dtypes.a, machine.level);
     default:
       return true;
   }
@@ -255,7 +267,8 @@ bool can_compute(ConvAlgorithm algorithm, Pass pass, const Convolution& p, const
 }  // namespace
 
 std::string_view name_of(ConvAlgorithm algorithm) {
-  constexpr std::string_view names[] = {"generic", "library", "product", "direct", "winograd", "depthwise", "amx"};
+  constexpr std::string_view names[] = {"generic",  "library",   "product", "direct",
+                                        "winograd", "depthwise", "amx"};
   return names[static_cast<std::size_t>(algorithm)];
 }
 

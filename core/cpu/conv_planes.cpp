@@ -30,7 +30,8 @@ struct Plan {
   Index extent = 0, after = 0;
 };
 
-// Sets the extent that all planes share, and drops pixels that no output reads. At least `gap` zeros follow them.
+// Sets the extent that all planes share, and drops pixels that no output reads. At least `gap` zeros follow
+// them.
 void place(Plan& plan, Index gap) {
   Index outputs = 0, largest = 0;
   std::vector<Index> needed(plan.planes.size(), 0);
@@ -64,7 +65,8 @@ Plan forward(const Axis& a, Index gap) {
       plane = static_cast<Index>(plan.planes.size());
       const Index before = std::max<Index>(0, a.padding - remainder), at = (before + a.stride - 1) / a.stride;
       const Index first = at * a.stride + remainder - a.padding;
-      plan.planes.push_back({first, a.stride, std::max<Index>(0, (a.extent - first + a.stride - 1) / a.stride), at});
+      plan.planes.push_back(
+          {first, a.stride, std::max<Index>(0, (a.extent - first + a.stride - 1) / a.stride), at});
     }
     outputs.taps.push_back({plane, shift / a.stride, k});
   }
@@ -99,7 +101,8 @@ Plan input_gradient(const Axis& a, Index gap) {
 ConvPlanes conv_planes(Pass pass, const Convolution& p) {
   const auto& o = p.options;
   const auto plan = pass == Pass::input_gradient ? input_gradient : forward;
-  const Plan down = plan({p.height, p.out_height, p.kernel_height, o.stride[0], o.dilation[0], o.padding[0]}, 0);
+  const Plan down =
+      plan({p.height, p.out_height, p.kernel_height, o.stride[0], o.dilation[0], o.padding[0]}, 0);
   const Plan across = plan({p.width, p.out_width, p.kernel_width, o.stride[1], o.dilation[1], o.padding[1]},
                            pass == Pass::filter_gradient ? 1 : 0);
   ConvPlanes all;

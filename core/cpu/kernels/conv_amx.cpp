@@ -1,9 +1,9 @@
-// Forward and input gradient. Outputs are 64 positions × 16 channels or 32 × 32 at a time, summed in tiles over
-// the taps and channels of a group whose weights stay in the first cache.
+// Forward and input gradient. Outputs are 64 positions × 16 channels or 32 × 32 at a time, summed in tiles
+// over the taps and channels of a group whose weights stay in the first cache.
 //
-// Images are copied in blocks of 32 channels. If 16 channels remain, their block holds them for each position and the
-// next, so that a tile multiplies two taps. If a tap is alone, its neighbour is multiplied by zero: infinite values
-// then give NaN in outputs that do not read them.
+// Images are copied in blocks of 32 channels. If 16 channels remain, their block holds them for each position
+// and the next, so that a tile multiplies two taps. If a tap is alone, its neighbour is multiplied by zero:
+// infinite values then give NaN in outputs that do not read them.
 #include "core/cpu/kernels/conv_amx.h"
 
 #if defined(TANDEM_AMX)
@@ -19,9 +19,11 @@ using onednn::Pass;
 
 namespace {
 
-constexpr Index kPanelPositions = 1024;  // of a unit
-constexpr Index kGroup = 18;             // most chunks of a group: 36 KiB of weights for 32 channels
-constexpr Index kSums = 64 * kTile;      // floats of a block of sums
+// Positions of a unit: with more than 32 channels weights, too, come from the second cache, where more
+// positions use them.
+constexpr Index kFewPositions = 256, kManyPositions = 1024;
+constexpr Index kGroup = 18;         // most chunks of a group: 36 KiB of weights for 32 channels
+constexpr Index kSums = 64 * kTile;  // floats of a block of sums
 
 constexpr Index kBlock = kTileDepth;  // elements of a position in a block
 
@@ -48,20 +50,21 @@ class Panel {
 
   // `panel` holds zeros, or another unit.
   void copy(const BFloat16* from, const ConvUnit& unit, BFloat16* panel) const {
-    rows_.over_rows(from, unit, [&](Index plane, Index position, const BFloat16* pixels, Index count, Index step) {
-      for (Index b = 0; b < blocks(); ++b) {
-        BFloat16* to = panel + at(b, plane, position);
-        if (pixels == nullptr) {
-          const Index before = is_narrow(b) ? kTile : 0;
-          std::fill_n(to - before, before + count * kBlock, BFloat16{});
-        } else if (is_narrow(b)) {
-          copy_narrow(pixels + b * kBlock, count, step, to);
-        } else {
-          for (Index x = 0; x < count; ++x)
-            std::memcpy(to + x * kBlock, pixels + b * kBlock + x * step, kBlock * sizeof *to);
-        }
-      }
-    });
+    rows_.over_rows(from, unit,
+                    [&](Index plane, Index position, const BFloat16* pixels, Index count, Index step) {
+                      for (Index b = 0; b < blocks(); ++b) {
+                        BFloat16* to = panel + at(b, plane, position);
+                        if (pixels == nullptr) {
+                          const Index before = is_narrow(b) ? kTile : 0;
+                          std::fill_n(to - before, before + count * kBlock, BFloat16{});
+                        } else if (is_narrow(b)) {
+                          copy_narrow(pixels + b * kBlock, count, step, to);
+                        } else {
+                          for (Index x = 0; x < count; ++x)
+                            std::memcpy(to + x * kBlock, pixels + b * kBlock + x * step, kBlock * sizeof *to);
+                        }
+                      }
+                    });
   }
 
  private:
@@ -146,10 +149,10 @@ struct Beside {
   BFloat16* discarded;  // 32 elements
 };
 
-// out[16·M][16·N] = Σ a·b over `count` chunks, or += if `accumulate`. a: the panel at the first position; b: tiles
-// of 16 pairs of factors × 16·N outputs.
+// out[16·M][16·N] = Σ a·b over `count` chunks, or += if `accumulate`. a: the panel at the first position; b:
+// tiles of 16 pairs of factors × 16·N outputs.
 template <int M, int N>
-TANDEM_AMX_CODE void multiply_chunks(const Chunk* chunk, Index count, const BFloat16* panel, Index position,
+TANDEM_AMX_CODE void multiply_chunks(const Chunk* chunk, Index count, const BFloat16* panel,
                                      const BFloat16* b, float* out, bool accumulate, Beside& beside) {
   static_assert(M * N <= 4);
   constexpr Index kColumns = N * kTile;
@@ -167,11 +170,11 @@ TANDEM_AMX_CODE void multiply_chunks(const Chunk* chunk, Index count, const BFlo
     if constexpr (M * N > 2) _tile_zero(2);
     if constexpr (M * N > 3) _tile_zero(3);
   }
+  constexpr long step = kBlock * long(sizeof(BFloat16));
+  constexpr Index tile = kTile * kBlock;
   const Index rows = count > 0 ? (beside.rows + count - 1) / count : 0;
   for (const Chunk* const end = chunk + count; chunk != end; ++chunk, b += kTile * kColumns * 2) {
-    const BFloat16* a = panel + chunk->source + position * kBlock;
-    constexpr long step = kBlock * long(sizeof(BFloat16));
-    constexpr Index tile = kTile * kBlock;
+    const BFloat16* a = panel + chunk->source;
     _tile_loadd(6, b, kB);
     _tile_loadd(4, a, step);
     if constexpr (N == 2) {
@@ -208,13 +211,14 @@ class AmxConvolution final : public DirectConvolution {
   AmxConvolution(Pass pass, const Convolution& p)
       : pass_(pass),
         p_(p),
-        planes_(conv_planes(pass, p)),
-        units_(planes_, p.batch, kPanelPositions, shares_of(threads())),
+        planes_(conv_planes(pass, p_)),
         inputs_(pass == Pass::forward ? p.channels : p.out_channels),
         outputs_(pass == Pass::forward ? p.out_channels : p.channels),
-        panel_({planes_.planes, planes_, planes_.rows_after, pass == Pass::forward ? p.height : p.out_height,
-                pass == Pass::forward ? p.width : p.out_width, inputs_},
-               planes_, units_),
+        units_(planes_, p_.batch, inputs_ > kBlock ? kManyPositions : kFewPositions, shares_of(threads())),
+        panel_(
+            {planes_.planes, planes_, planes_.rows_after, pass == Pass::forward ? p_.height : p_.out_height,
+             pass == Pass::forward ? p_.width : p_.out_width, inputs_},
+            planes_, units_),
         layout_(layout_id(KernelKey(2, pass, p.out_channels, p.kernel_height, p.kernel_width, p.channels,
                                     p.options.stride[0], p.options.stride[1], p.options.padding[0],
                                     p.options.padding[1], p.options.dilation[0], p.options.dilation[1]))) {
@@ -230,30 +234,34 @@ class AmxConvolution final : public DirectConvolution {
 
   void run(const Tensor& in, const Tensor& filter, const Tensor& bias, const Tensor& out, bool accumulate,
            ChannelMoments*) const override {
-    const PackedWeights weights(filter, layout_, static_cast<std::size_t>(weights_) * sizeof(BFloat16), [&](void* to) {
-      pack(filter.data<BFloat16>(), static_cast<BFloat16*>(to));
-    });
-    const Work work{static_cast<const BFloat16*>(weights.raw()), bias.defined() ? bias.data<float>() : nullptr,
-                    accumulate, out.data<BFloat16>()};
+    const PackedWeights weights(filter, layout_, static_cast<std::size_t>(weights_) * sizeof(BFloat16),
+                                [&](void* to) { pack(filter.data<BFloat16>(), static_cast<BFloat16*>(to)); });
+    const Work work{static_cast<const BFloat16*>(weights.raw()),
+                    bias.defined() ? bias.data<float>() : nullptr, accumulate, out.data<BFloat16>()};
     const int team = threads();
     const Index shares = std::min(shares_of(team), std::max<Index>(units_.count, team));
-    const Index positions = Panel::round_up(units_.images * units_.rows * planes_.pitch), classes = Index(chunks_.size());
+    const Index positions = Panel::round_up(units_.images * units_.rows * planes_.pitch),
+                classes = Index(chunks_.size());
     const Index sums = kept_sums_ ? positions * 2 * kTile : 2 * kSums;
-    const Tensor panels = workspace<BFloat16>({team, (panel_.size() + 31) / 32 * 32}),
-                 blocks = workspace<float>({team, sums}), places = workspace<std::int32_t>({classes, positions});
-    for (Index c = 0; c < classes; ++c) place(planes_.classes[std::size_t(c)], places.data<std::int32_t>() + c * positions);
+    const Index panel_size = (panel_.size() + 31) / 32 * 32;
+    const Tensor panels = workspace<BFloat16>({team, panel_size}), blocks = workspace<float>({team, sums}),
+                 places = workspace<std::int32_t>({classes, positions});
+    for (Index c = 0; c < classes; ++c)
+      place(planes_.classes[std::size_t(c)], places.data<std::int32_t>() + c * positions);
     over_shares(team, shares, [&](int thread) {
-      BFloat16* panel = panels.data<BFloat16>() + thread * panels.size(1);
-      std::fill_n(panel, panel_.size(), BFloat16{});
+      BFloat16* panel = panels.data<BFloat16>() + thread * panel_size;
+      std::fill_n(panel, panel_size, BFloat16{});
       return [&, panel, thread](Index share) {
         const AmxTiles tiles;
         const Range units = part_of(units_.count, share, shares);
         for (Index u = units.first; u < units.last; ++u) {
           const ConvUnit unit(units_, planes_, p_.batch, u);
-          panel_.copy(in.data<BFloat16>(), unit, panel);
           Bytes ahead;
-          if (u + 1 < units.last) ahead = panel_.source(in.data<BFloat16>(), ConvUnit(units_, planes_, p_.batch, u + 1));
-          compute(work, unit, panel, blocks.data<float>() + thread * sums, places.data<std::int32_t>(), positions, ahead);
+          if (u + 1 < units.last)
+            ahead = panel_.source(in.data<BFloat16>(), ConvUnit(units_, planes_, p_.batch, u + 1));
+          panel_.copy(in.data<BFloat16>(), unit, panel);
+          compute(work, unit, panel, blocks.data<float>() + thread * sums, places.data<std::int32_t>(),
+                  positions, ahead);
         }
       };
     });
@@ -276,7 +284,8 @@ class AmxConvolution final : public DirectConvolution {
         Chunk chunk{panel_.at(b, tap.plane, tap.offset), {{static_cast<Index>(t), channel}, {}}};
         if (!panel_.is_narrow(b)) {
           chunk.halves[1] = {static_cast<Index>(t), channel + kTile};
-        } else if (t + 1 < c.taps.size() && c.taps[t + 1].plane == tap.plane && c.taps[t + 1].offset == tap.offset + 1) {
+        } else if (t + 1 < c.taps.size() && c.taps[t + 1].plane == tap.plane &&
+                   c.taps[t + 1].offset == tap.offset + 1) {
           chunk.halves[1] = {static_cast<Index>(++t), channel};
         }
         all.push_back(chunk);
@@ -303,14 +312,16 @@ class AmxConvolution final : public DirectConvolution {
     }
   }
 
-  void pack_tile(const BFloat16* filter, const ConvPlanes::Class& c, const Chunk& chunk, Index output, BFloat16* to,
-                 Index step) const {
-    const Index line = p_.kernel_height * p_.kernel_width * p_.channels;  // between output channels of the filter
+  void pack_tile(const BFloat16* filter, const ConvPlanes::Class& c, const Chunk& chunk, Index output,
+                 BFloat16* to, Index step) const {
+    const Index line =
+        p_.kernel_height * p_.kernel_width * p_.channels;  // between output channels of the filter
     alignas(64) BFloat16 held[kTile][kTileDepth] = {};
     for (int h = 0; h < 2; ++h) {
       const Chunk::Half& half = chunk.halves[h];
       if (half.tap < 0) {
-        for (Index pair = 0; pair < kTile / 2; ++pair) std::fill_n(to + (h * kTile / 2 + pair) * step, kTileDepth, BFloat16{});
+        for (Index pair = 0; pair < kTile / 2; ++pair)
+          std::fill_n(to + (h * kTile / 2 + pair) * step, kTileDepth, BFloat16{});
         continue;
       }
       const auto& kernel = c.taps[static_cast<std::size_t>(half.tap)].kernel;
@@ -321,7 +332,8 @@ class AmxConvolution final : public DirectConvolution {
       } else {
         for (Index pair = 0; pair < kTile / 2; ++pair) {
           const BFloat16* lines = at + (half.channel + 2 * pair) * line + output;
-          store_pairs(reinterpret_cast<std::uint32_t*>(to + (h * kTile / 2 + pair) * step), load_pairs(lines, lines + line));
+          store_pairs(reinterpret_cast<std::uint32_t*>(to + (h * kTile / 2 + pair) * step),
+                      load_pairs(lines, lines + line));
         }
       }
     }
@@ -351,12 +363,17 @@ class AmxConvolution final : public DirectConvolution {
     }
   }
 
-  void compute(const Work& work, const ConvUnit& unit, const BFloat16* panel, float* sums, const std::int32_t* places,
-               Index places_step, Bytes ahead) const {
+  void compute(const Work& work, const ConvUnit& unit, const BFloat16* panel, float* sums,
+               const std::int32_t* places, Index places_step, Bytes ahead) const {
     const Index positions = unit.positions(planes_);
     alignas(64) BFloat16 discarded[2 * kTile] = {};
-    Beside beside{.places = nullptr, .channels = outputs_, .out = nullptr, .bias = nullptr,
-                  .accumulate = work.accumulate, .ahead = {ahead, {}, turns_of(positions)}, .discarded = discarded};
+    Beside beside{.places = nullptr,
+                  .channels = outputs_,
+                  .out = nullptr,
+                  .bias = nullptr,
+                  .accumulate = work.accumulate,
+                  .ahead = {ahead, {}, turns_of(positions)},
+                  .discarded = discarded};
     for (std::size_t i = 0; i < chunks_.size(); ++i, places += places_step) {
       const ConvPlanes::Class& c = planes_.classes[i];
       const Chunks& chunks = chunks_[i];
@@ -377,8 +394,9 @@ class AmxConvolution final : public DirectConvolution {
           const BFloat16* factors = weights + group.first * columns * kTileDepth;
           for (Index m = 0; m < positions; m += rows) {
             float* block = kept_sums_ ? sums + m * columns : sums + (m / rows % 2) * kSums;
-            (pair ? multiply_chunks<2, 2> : multiply_chunks<4, 1>)(chunks.all.data() + group.first, group.count(),
-                                                                  panel, m, factors, block, g > 0, beside);
+            (pair ? multiply_chunks<2, 2> : multiply_chunks<4, 1>)(chunks.all.data() + group.first,
+                                                                   group.count(), panel + m * kBlock, factors,
+                                                                   block, g > 0, beside);
             if (g + 1 < groups) continue;
             beside.sums = block;
             beside.places = places + m;
@@ -397,8 +415,8 @@ class AmxConvolution final : public DirectConvolution {
   Pass pass_;
   Convolution p_;
   ConvPlanes planes_;
-  ConvUnits units_;
   Index inputs_, outputs_;
+  ConvUnits units_;
   Panel panel_;
   std::uint32_t layout_;
   std::vector<Chunks> chunks_;  // by class

@@ -1,7 +1,7 @@
 // Convolutions of bf16 in AMX tiles, for CPUs of level `amx`. Sums are f32 and are rounded once on store.
 //
-// Images are copied into the planes of core/cpu/conv_planes.h, in layouts whose tiles are 16 cache lines: a line of a
-// tile that crosses those of the cache takes several times as long.
+// Images are copied into the planes of core/cpu/conv_planes.h, in layouts whose tiles are 16 cache lines: a
+// line of a tile that crosses those of the cache takes several times as long.
 #pragma once
 
 #include "core/cpu/kernels/amx.h"
@@ -22,13 +22,13 @@ struct ConvUnits {
   Index blocks = 1;            // of rows in an image
   Index count = 0;
 
-  // At most `most` positions in a unit if rows are as short, at least `parts` units if there are as many rows.
+  // About `most` positions in a unit if rows are as short, at least `parts` units if there are as many rows.
   ConvUnits(const ConvPlanes& planes, Index batch, Index most, Index parts) {
     rows = planes.rows;
     images = std::clamp<Index>(std::min(most / planes.positions(), batch / parts), 1, batch);
-    if (images == 1 && (planes.positions() > 2 * most || batch < parts)) {
-      const Index wanted = std::max((parts + batch - 1) / batch, (planes.positions() + most - 1) / most);
-      rows = std::max<Index>(1, (planes.rows + wanted - 1) / wanted);
+    if (images == 1 && (planes.positions() > most + most / 4 || batch < parts)) {
+      const Index wanted = std::max((parts + batch - 1) / batch, (planes.positions() + most / 2) / most);
+      rows = (planes.rows + wanted - 1) / wanted;
     }
     blocks = (planes.rows + rows - 1) / rows;
     count = blocks == 1 ? (batch + images - 1) / images : batch * blocks;
@@ -40,13 +40,11 @@ struct ConvUnit {
   Range images, rows;
 
   ConvUnit(const ConvUnits& units, const ConvPlanes& planes, Index batch, Index unit)
-      : images(units.blocks == 1
-                   ? Range{unit * units.images, std::min((unit + 1) * units.images, batch)}
-                   : Range{unit / units.blocks, unit / units.blocks + 1}),
-        rows(units.blocks == 1
-                 ? Range{0, planes.rows}
-                 : Range{unit % units.blocks * units.rows,
-                         std::min((unit % units.blocks + 1) * units.rows, planes.rows)}) {}
+      : images(units.blocks == 1 ? Range{unit * units.images, std::min((unit + 1) * units.images, batch)}
+                                 : Range{unit / units.blocks, unit / units.blocks + 1}),
+        rows(units.blocks == 1 ? Range{0, planes.rows}
+                               : Range{unit % units.blocks * units.rows,
+                                       std::min((unit % units.blocks + 1) * units.rows, planes.rows)}) {}
   Index positions(const ConvPlanes& planes) const { return images.count() * rows.count() * planes.pitch; }
 };
 
@@ -54,8 +52,8 @@ struct ConvUnit {
 class PlaneRows {
  public:
   // With `rows_after` rows beyond those of a unit.
-  PlaneRows(std::vector<ConvPlanes::Plane> planes, const ConvPlanes& all, Index rows_after, Index height, Index width,
-            Index channels)
+  PlaneRows(std::vector<ConvPlanes::Plane> planes, const ConvPlanes& all, Index rows_after, Index height,
+            Index width, Index channels)
       : planes_(std::move(planes)),
         pitch_(all.pitch),
         image_rows_(all.rows),
@@ -75,8 +73,8 @@ class PlaneRows {
   }
 
   // Calls copy(plane, position, pixels, count, step) for each row of a unit's planes: `count` pixels, `step`
-  // elements apart, from `position` on. Between whole images there are no calls; for padding of a part of an image
-  // `pixels` is null.
+  // elements apart, from `position` on. Between whole images there are no calls; for padding of a part of an
+  // image `pixels` is null.
   template <class Copy>
   void over_rows(const BFloat16* from, const ConvUnit& unit, const Copy& copy) const {
     const bool whole = unit.rows.count() == image_rows_;
@@ -104,8 +102,12 @@ class PlaneRows {
   Index pitch_, image_rows_, rows_after_, height_, width_, channels_;
 };
 
-inline __m256i load_words(const BFloat16* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
-inline void store_words(BFloat16* p, __m256i words) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), words); }
+inline __m256i load_words(const BFloat16* p) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+}
+inline void store_words(BFloat16* p, __m256i words) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), words);
+}
 
 // The masks avoid a false warning of GCC 12 (core/cpu/kernels/simd.h).
 inline __m512i joined(__m256i first, __m256i second) {

@@ -1,6 +1,6 @@
-// Filter gradient: for each tap the product of dy, transposed, and x. Positions are the summed dimension: tiles of dy
-// are [output channel][position], those of x [pair of positions][channel][2]. For taps with an odd offset there is a
-// second copy of x, whose pairs begin at odd positions.
+// Filter gradient: for each tap the product of dy, transposed, and x. Positions are the summed dimension:
+// tiles of dy are [output channel][position], those of x [pair of positions][channel][2]. For taps with an
+// odd offset there is a second copy of x, whose pairs begin at odd positions.
 #include "core/cpu/kernels/conv_amx.h"
 
 #if defined(TANDEM_AMX)
@@ -14,15 +14,15 @@ using onednn::Pass;
 
 namespace {
 
-constexpr Index kUnitPositions = 1024;
-constexpr Index kMostTaps = 6;              // tiles of sums that share a tile of x
+constexpr Index kUnitPositions = 256;
+constexpr Index kMostTaps = 6;  // tiles of sums that share a tile of x
 constexpr Index kTileFloats = kTile * kTile;
 
 // Of a product of tiles, over `count` tiles of positions.
 struct Operands {
   Index count;
-  const BFloat16* a[2];  // 32 elements from tile to tile
-  Index a_step;          // elements between channels
+  const BFloat16* a[2];          // 32 elements from tile to tile
+  Index a_step;                  // elements between channels
   const BFloat16* b[kMostTaps];  // 512 elements from tile to tile
   float* sums[kMostTaps];
   Bursts* ahead;  // the next unit's operands
@@ -40,10 +40,10 @@ TANDEM_AMX_CODE void add_taps(const Operands& o) {
   TANDEM_EACH(TANDEM_LOAD)
   for (Index k = 0; k < o.count; ++k) {
     _tile_loadd(6, o.a[0] + k * kTileDepth, step);
-#define TANDEM_MULTIPLY(t)                                 \
-  if constexpr (t < T) {                                   \
-    _tile_loadd(7, o.b[t] + k * kTileFloats * 2, 64);      \
-    _tile_dpbf16ps(t, 6, 7);                               \
+#define TANDEM_MULTIPLY(t)                            \
+  if constexpr (t < T) {                              \
+    _tile_loadd(7, o.b[t] + k * kTileFloats * 2, 64); \
+    _tile_dpbf16ps(t, 6, 7);                          \
   }
     TANDEM_EACH(TANDEM_MULTIPLY)
     o.ahead->turn();
@@ -87,8 +87,8 @@ TANDEM_AMX_CODE void add_square(const Operands& o) {
 
 constexpr Index tiles_of(Index positions) { return (positions + kTileDepth - 1) / kTileDepth; }
 
-// The copy of a unit as pairs of positions: [plane][odd][16 channels][pair][channel][2]. There are pairs that begin at
-// even positions, and if they are read those that begin at odd ones.
+// The copy of a unit as pairs of positions: [plane][odd][16 channels][pair][channel][2]. There are pairs that
+// begin at even positions, and if they are read those that begin at odd ones.
 class Pairs {
  public:
   static constexpr Index kPair = 2 * kTile;
@@ -103,7 +103,8 @@ class Pairs {
   // Element of a position of 16 channels, from -1 on.
   Index at(Index plane, Index channels, Index position) const {
     const Index shifted = position + 2;
-    return (((plane * 2 + shifted % 2) * (rows_.channels() / kTile) + channels) * pairs_ + shifted / 2) * kPair;
+    return (((plane * 2 + shifted % 2) * (rows_.channels() / kTile) + channels) * pairs_ + shifted / 2) *
+           kPair;
   }
   Index size() const { return rows_.planes() * 2 * (rows_.channels() / kTile) * pairs_ * kPair; }
 
@@ -111,20 +112,22 @@ class Pairs {
   void copy(const BFloat16* from, const ConvUnit& unit, BFloat16* to) const {
     static const __m512i kOrder = order_of_pairs();
     const __m512i order = kOrder;
-    rows_.over_rows(from, unit, [&](Index plane, Index position, const BFloat16* pixels, Index count, Index step) {
-      for (Index odd = 0; odd < 2; ++odd) {
-        if (!read_[static_cast<std::size_t>(plane)][static_cast<std::size_t>(odd)]) continue;
-        const bool split = (position + odd) % 2 != 0;  // the first pixel is the second of a pair
-        for (Index c = 0; c < rows_.channels() / kTile; ++c) {
-          copy_row(order, pixels ? pixels + c * kTile : nullptr, count, step, split,
-                   to + at(plane, c, split ? position - 1 : position));
-        }
-      }
-    });
+    rows_.over_rows(
+        from, unit, [&](Index plane, Index position, const BFloat16* pixels, Index count, Index step) {
+          for (Index odd = 0; odd < 2; ++odd) {
+            if (!read_[static_cast<std::size_t>(plane)][static_cast<std::size_t>(odd)]) continue;
+            const bool split = (position + odd) % 2 != 0;  // the first pixel is the second of a pair
+            for (Index c = 0; c < rows_.channels() / kTile; ++c) {
+              copy_row(order, pixels ? pixels + c * kTile : nullptr, count, step, split,
+                       to + at(plane, c, split ? position - 1 : position));
+            }
+          }
+        });
   }
 
  private:
-  static void copy_row(__m512i order, const BFloat16* pixels, Index count, Index step, bool split, BFloat16* to) {
+  static void copy_row(__m512i order, const BFloat16* pixels, Index count, Index step, bool split,
+                       BFloat16* to) {
     if (count == 0) return;
     const auto put = [&](__m256i first, __m256i second) {
       _mm512_storeu_si512(to, _mm512_maskz_permutexvar_epi16(~0u, order, joined(first, second)));
@@ -145,7 +148,8 @@ class Pairs {
   }
   static __m512i order_of_pairs() {
     alignas(64) std::array<std::uint16_t, kPair> order;
-    for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::uint16_t>(i / 2 + i % 2 * kTile);
+    for (std::size_t i = 0; i < order.size(); ++i)
+      order[i] = static_cast<std::uint16_t>(i / 2 + i % 2 * kTile);
     return _mm512_load_si512(order.data());
   }
 
@@ -165,7 +169,11 @@ class AmxFilterGradient final : public DirectConvolution {
                 std::max(most_ + planes_.largest_offset,
                          (units_.images * units_.rows + planes_.rows_after) * planes_.pitch),
                 taps()),
-        outputs_({{{{0, 0}, {1, 1}, {p.out_height, p.out_width}, {0, 0}}}, planes_, 0, p.out_height, p.out_width,
+        outputs_({{{{0, 0}, {1, 1}, {p.out_height, p.out_width}, {0, 0}}},
+                  planes_,
+                  0,
+                  p.out_height,
+                  p.out_width,
                   p.out_channels},
                  most_, {ConvPlanes::Tap{}}),
         gradient_(p.out_channels * p.kernel_height * p.kernel_width * p.channels),
@@ -213,14 +221,16 @@ class AmxFilterGradient final : public DirectConvolution {
     outputs_.copy(dy, unit, outputs);
     // A larger unit may have left outputs behind those of this one, whose last position is a zero.
     for (Index o = 0; o < p_.out_channels / kTile; ++o)
-      std::fill(outputs + outputs_.at(0, o, positions / 2 * 2), outputs + outputs_.at(0, o, count * kTileDepth), BFloat16{});
+      std::fill(outputs + outputs_.at(0, o, positions / 2 * 2),
+                outputs + outputs_.at(0, o, count * kTileDepth), BFloat16{});
     turn_outputs(outputs, count, lines);
     multiply(count, memory, lines, sums, ahead);
   }
 
   // Turns of the multiplying loops for a unit.
   Index turns_of(const ConvUnit& unit) const {
-    const Index wide = p_.channels / kTile, high = p_.out_channels / kTile, all = static_cast<Index>(taps().size());
+    const Index wide = p_.channels / kTile, high = p_.out_channels / kTile,
+                all = static_cast<Index>(taps().size());
     const Index squares = (wide / 2) * (high / 2), others = wide * high - 4 * squares;
     return tiles_of(unit.positions(planes_)) * (squares * all + others * ((all + kMostTaps - 1) / kMostTaps));
   }
@@ -229,12 +239,13 @@ class AmxFilterGradient final : public DirectConvolution {
   void turn_outputs(const BFloat16* outputs, Index count, BFloat16* to) const {
     for (Index o = 0; o < p_.out_channels / kTile; ++o)
       for (Index t = 0; t < count; ++t)
-        transpose_words(outputs + outputs_.at(0, o, t * kTileDepth), kTile, to + o * kTile * line_ + t * kTileDepth,
-                        line_ / 2);
+        transpose_words(outputs + outputs_.at(0, o, t * kTileDepth), kTile,
+                        to + o * kTile * line_ + t * kTileDepth, line_ / 2);
   }
 
   // Sums are tiles [tap][output block][input block][16][16].
-  void multiply(Index count, const BFloat16* inputs, const BFloat16* lines, float* sums, Bursts& ahead) const {
+  void multiply(Index count, const BFloat16* inputs, const BFloat16* lines, float* sums,
+                Bursts& ahead) const {
     const Index wide = p_.channels / kTile, high = p_.out_channels / kTile;
     const auto sum = [&](std::size_t tap, Index o, Index c) {
       return sums + ((static_cast<Index>(tap) * high + o) * wide + c) * kTileFloats;
@@ -276,13 +287,15 @@ class AmxFilterGradient final : public DirectConvolution {
 
   // In the order of the shares, into [O][KH][KW][C].
   void reduce(const Tensor& sums, Index shares, float* out, bool accumulate) const {
-    const Index wide = p_.channels / kTile, high = p_.out_channels / kTile, all = static_cast<Index>(taps().size());
+    const Index wide = p_.channels / kTile, high = p_.out_channels / kTile,
+                all = static_cast<Index>(taps().size());
 #pragma omp parallel for if (gradient_ >= kParallelElements) schedule(static)
     for (Index i = 0; i < all * p_.out_channels; ++i) {
       const Index o = i / all, tap = i % all;
       const auto& kernel = taps()[static_cast<std::size_t>(tap)].kernel;
       float* to = out + ((o * p_.kernel_height + kernel[0]) * p_.kernel_width + kernel[1]) * p_.channels;
-      const float* from = sums.data<float>() + (tap * high + o / kTile) * wide * kTileFloats + o % kTile * kTile;
+      const float* from =
+          sums.data<float>() + (tap * high + o / kTile) * wide * kTileFloats + o % kTile * kTile;
       for (Index c = 0; c < wide; ++c) {
         Vec total = accumulate ? load(to + c * kTile) : zero();
         for (Index share = 0; share < shares; ++share)

@@ -21,7 +21,8 @@ Bytes bytes_of(const S* from, Index count) {
   return {from, static_cast<std::size_t>(std::max<Index>(count, 0)) * sizeof(S)};
 }
 
-// Prefetches ranges into L2 in equal bursts, one per turn of a loop whose turns take longer than its requests.
+// Prefetches ranges into L2 in equal bursts, one per turn of a loop whose turns take longer than its
+// requests.
 class Bursts {
  public:
   static constexpr Index kLine = 64;
