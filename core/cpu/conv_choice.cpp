@@ -55,7 +55,7 @@ bool direct_filter_can(const Convolution& p) {
 }
 
 bool amx_can(const Convolution& p, DType dtype, Level level) {
-  return level == Level::amx && dtype == DType::bf16 && p.options.groups == 1 &&
+  return level == Level::amx && is_16bit(dtype) && p.options.groups == 1 &&
          p.channels % kPanelChannels == 0 && p.out_channels % kPanelChannels == 0;
 }
 
@@ -129,12 +129,18 @@ bool depthwise_suits(Pass pass, const Convolution& p, DType dtype) {
   return !few_taps && is_dense(p);
 }
 
-// The own kernels copy their input. Where each pixel is used once that takes as long as the products: oneDNN
-// reads images of 1×1 kernels in place. The gradient of a wide 1×1 filter is a matrix product.
-bool amx_suits(Pass pass, const Convolution& p, DType dtype, Level level) {
+// The kernels copy their input. Where each pixel is used once, that takes as long as the products of bf16:
+// oneDNN reads the images of 1×1 kernels in place. The bf16 gradient of a wide 1×1 filter is a matrix
+// product. The other kernels for f16 multiply in f32, which takes longer except where there are few products.
+bool amx_suits(Pass pass, const Convolution& p, DType dtype, const ConvMachine& machine) {
   constexpr Index kWide = 128, kNarrowImage = 7;  // channels, pixels
-  if (!amx_can(p, dtype, level)) return false;
-  if (pass == Pass::filter_gradient) return !is_pointwise(p) || channel_pairs(p) < 1024 * 1024;
+  constexpr Index kMostSums = Index{64} << 20;    // of all threads
+  if (!amx_can(p, dtype, machine.level)) return false;
+  const Index pairs = channel_pairs(p);
+  if (pass == Pass::filter_gradient && machine.threads * pairs * p.kernel_height * p.kernel_width > kMostSums)
+    return false;
+  if (dtype == DType::f16) return pass == Pass::forward || !is_pointwise(p) || is_dense(p) || pairs > 32 * 64;
+  if (pass == Pass::filter_gradient) return !is_pointwise(p) || pairs < 1024 * 1024;
   if (is_pointwise(p) && is_dense(p)) return false;
   return pass == Pass::input_gradient || is_dense(p) || p.channels < kWide ||
          (!is_pointwise(p) && p.out_width <= kNarrowImage);
@@ -146,7 +152,7 @@ std::optional<ConvAlgorithm> own_kernel(Pass pass, const Convolution& p, DType d
   if (!has_own_kernels(machine.level)) return std::nullopt;
   if (is_depthwise(p))
     return depthwise_suits(pass, p, dtype) ? std::optional(ConvAlgorithm::depthwise) : std::nullopt;
-  if (amx_suits(pass, p, dtype, machine.level)) return ConvAlgorithm::amx;
+  if (amx_suits(pass, p, dtype, machine)) return ConvAlgorithm::amx;
   // Winograd needs f32 sums; bf16 pairs do about as many products in the same time.
   if (!multiplies_pairs(dtype, machine.level) && winograd_suits(pass, p, dtype, machine))
     return ConvAlgorithm::winograd;
@@ -160,7 +166,7 @@ std::optional<ConvAlgorithm> own_kernel(Pass pass, const Convolution& p, DType d
 // where it reaches 85 to 95 % of peak.
 bool leaves_bf16_to_library(Pass pass, const Convolution& p, const ConvMachine& machine) {
   if (!machine.library_bf16 || is_depthwise(p)) return false;
-  if (machine.level == Level::amx) return !amx_suits(pass, p, DType::bf16, machine.level);
+  if (machine.level == Level::amx) return !amx_suits(pass, p, DType::bf16, machine);
   constexpr Index kWide = 32;  // pixels
   if (p.channels % kPanelChannels != 0 || p.out_channels % kPanelChannels != 0) {
     // There are no panels, so channels cannot be paired.

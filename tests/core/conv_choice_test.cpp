@@ -143,6 +143,18 @@ TEST_CASE("the rule of 16 bits: widened or multiplied by own kernels, or multipl
       {shape(16, 512, 2048, 7, 1), library, library, product},
   };
   check(tiles, DType::bf16, kAmx);
+  const std::vector<Case> parts = {
+      {shape(128, 1, 16, 28, 3), direct, library, library}, {shape(128, 16, 16, 28, 3), amx, amx, amx},
+      {shape(128, 16, 32, 28, 1, 2), amx, direct, direct},  {shape(16, 128, 128, 56, 3, 2), amx, amx, amx},
+      {shape(16, 256, 1024, 14, 1), amx, amx, amx},         {shape(16, 512, 2048, 7, 1), amx, amx, amx},
+  };
+  check(parts, DType::f16, kAmx);
+  const Convolution wide = shape(64, 512, 512, 14, 3);
+  ConvMachine many = kAmx;
+  many.threads = 28;
+  CHECK(choice(Pass::filter_gradient, wide, DType::bf16, many).algorithm == amx);
+  many.threads = 29;
+  CHECK(choice(Pass::filter_gradient, wide, DType::bf16, many).algorithm == library);  // 261 MB of sums
 }
 
 TEST_CASE("the rule of depthwise convolutions", "[conv_choice]") {

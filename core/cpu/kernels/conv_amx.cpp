@@ -27,7 +27,8 @@ constexpr Index kSums = 64 * kTile;  // floats of a block of sums
 
 constexpr Index kBlock = kTileDepth;  // elements of a position in a block
 
-// The copy of a unit: [block][plane][position][32].
+// The copy of a unit: [part][block][plane][position][32].
+template <class S>
 class Panel {
  public:
   Panel(PlaneRows rows, const ConvPlanes& planes, const ConvUnits& units)
@@ -42,38 +43,44 @@ class Panel {
   Index blocks() const { return (rows_.channels() + kBlock - 1) / kBlock; }
   bool is_narrow(Index block) const { return rows_.channels() - block * kBlock < kBlock; }
   // Element of a position of a plane's block; there is room for half a block before the first.
-  Index at(Index block, Index plane, Index position) const {
-    return ((block * rows_.planes() + plane) * positions_ + position + 1) * kBlock;
+  Index at(Index part, Index block, Index plane, Index position) const {
+    return (((part * blocks() + block) * rows_.planes() + plane) * positions_ + position + 1) * kBlock;
   }
-  Index size() const { return at(blocks(), 0, 0); }
-  Bytes source(const BFloat16* from, const ConvUnit& unit) const { return rows_.source(from, unit); }
+  Index size() const { return at(kParts<S>, 0, 0, 0); }
+  Bytes source(const S* from, const ConvUnit& unit) const { return rows_.source(from, unit); }
 
   // `panel` holds zeros, or another unit.
-  void copy(const BFloat16* from, const ConvUnit& unit, BFloat16* panel) const {
-    rows_.over_rows(from, unit,
-                    [&](Index plane, Index position, const BFloat16* pixels, Index count, Index step) {
-                      for (Index b = 0; b < blocks(); ++b) {
-                        BFloat16* to = panel + at(b, plane, position);
-                        if (pixels == nullptr) {
-                          const Index before = is_narrow(b) ? kTile : 0;
-                          std::fill_n(to - before, before + count * kBlock, BFloat16{});
-                        } else if (is_narrow(b)) {
-                          copy_narrow(pixels + b * kBlock, count, step, to);
-                        } else {
-                          for (Index x = 0; x < count; ++x)
-                            std::memcpy(to + x * kBlock, pixels + b * kBlock + x * step, kBlock * sizeof *to);
-                        }
-                      }
-                    });
+  void copy(const S* from, const ConvUnit& unit, BFloat16* panel) const {
+    rows_.over_rows(from, unit, [&](Index plane, Index position, const S* pixels, Index count, Index step) {
+      copy_part<0>(pixels, count, step, panel + at(0, 0, plane, position));
+      if constexpr (kParts < S >> 1) copy_part<1>(pixels, count, step, panel + at(1, 0, plane, position));
+    });
   }
 
  private:
-  static void copy_narrow(const BFloat16* from, Index count, Index step, BFloat16* to) {
+  template <int part>
+  void copy_part(const S* pixels, Index count, Index step, BFloat16* to) const {
+    for (Index b = 0; b < blocks(); ++b, to += at(0, 1, 0, 0) - at(0, 0, 0, 0)) {
+      if (pixels == nullptr) {
+        const Index before = is_narrow(b) ? kTile : 0;
+        std::fill_n(to - before, before + count * kBlock, BFloat16{});
+      } else if (is_narrow(b)) {
+        copy_narrow<part>(pixels + b * kBlock, count, step, to);
+      } else {
+        const S* at = pixels + b * kBlock;
+        for (Index x = 0; x < count; ++x, at += step)
+          _mm512_storeu_si512(to + x * kBlock, joined(load_part<part>(at), load_part<part>(at + kTile)));
+      }
+    }
+  }
+
+  template <int part>
+  static void copy_narrow(const S* from, Index count, Index step, BFloat16* to) {
     if (count == 0) return;
-    __m256i pixel = load_words(from);
+    __m256i pixel = load_part<part>(from);
     store_words(to - kTile, pixel);
     for (Index x = 1; x < count; ++x) {
-      const __m256i next = load_words(from + x * step);
+      const __m256i next = load_part<part>(from + x * step);
       _mm512_storeu_si512(to + (x - 1) * kBlock, joined(pixel, next));
       pixel = next;
     }
@@ -87,6 +94,7 @@ class Panel {
 // 32 factors of each sum: those of one tap, or 16 of each of two taps that are one position apart.
 struct Chunk {
   Index source;  // element in the panel for output position 0
+  int part;      // of the weights
   struct Half {
     Index tap = -1, channel = 0;  // tap -1: zeros
   } halves[2];
@@ -99,61 +107,83 @@ struct Chunks {
 };
 
 // The work beside products: stores the sums of the previous block, and prefetches the next unit.
-struct Beside {
-  const float* sums = nullptr;  // [rows left][columns]
-  const std::int32_t* places;   // of these rows: pixels of `out`, or -1
-  Index rows = 0;               // left
-  Index channels;
-  BFloat16* out;
-  const float* bias;  // null: none
-  bool accumulate;
-  Bursts ahead;
+template <class S>
+class Beside {
+ public:
+  Beside(Index channels, bool accumulate, Bursts ahead)
+      : channels_(channels), accumulate_(accumulate), ahead_(ahead) {}
+
+  // Outputs of the following blocks, and their bias or null.
+  void begin(S* out, const float* bias) {
+    out_ = out;
+    bias_ = bias;
+  }
+  // `rows` rows of N·16 sums are to be stored at the pixels `places`; -1: nowhere.
+  void add(const float* sums, const std::int32_t* places, Index rows) {
+    sums_ = sums;
+    places_ = places;
+    rows_ = rows;
+  }
+  Index rows() const { return rows_; }
 
   template <int N>
-  void store_rows(Index count) {
-    count = std::min(count, rows);
-    if (bias == nullptr && !accumulate) {
-      store_rows<N, true>(count);
+  void turn(Index rows) {
+    ahead_.turn();
+    store<N>(rows);
+  }
+
+  // The next `rows` rows, or as many as there are.
+  template <int N>
+  void store(Index rows) {
+    rows = std::min(rows, rows_);
+    if (bias_ == nullptr && !accumulate_) {
+      store_rows<N, true>(rows);
     } else {
-      store_rows<N, false>(count);
+      store_rows<N, false>(rows);
     }
-    sums += count * N * kTile;
-    places += count;
-    rows -= count;
+    sums_ += rows * N * kTile;
+    places_ += rows;
+    rows_ -= rows;
   }
 
  private:
   template <int N, bool plain>
-  void store_rows(Index count) const {
+  void store_rows(Index count) {
     // Copies: stores of elements may change members, as far as the compiler knows.
-    const float *const from = sums, *const offset = bias;
-    const std::int32_t* const pixels = places;
-    BFloat16 *const base = out, *const unread = discarded;
-    const Index step = channels;
-    const bool add = accumulate;
+    const float *const from = sums_, *const offset = bias_;
+    const std::int32_t* const places = places_;
+    S *const out = out_, *const nowhere = nowhere_;
+    const Index step = channels_;
+    const bool add = accumulate_;
     for (Index r = 0; r < count; ++r) {
-      const Index pixel = pixels[r];
-      BFloat16* const to = pixel < 0 ? unread : base + pixel * step;
+      const Index place = places[r];
+      S* const to = place < 0 ? nowhere : out + place * step;
       for (int n = 0; n < N; ++n) {
         Vec sum = load(from + (r * N + n) * kTile);
         if constexpr (!plain) {
           if (offset) sum = sum + load(offset + n * kTile);
           if (add) sum = sum + load(to + n * kTile);
         }
-        store(to + n * kTile, sum);
+        TANDEM_LEVEL::store(to + n * kTile, sum);
       }
     }
   }
 
- public:
-  BFloat16* discarded;  // 32 elements
+  Index channels_;
+  bool accumulate_;
+  Bursts ahead_;
+  S* out_ = nullptr;
+  const float *bias_ = nullptr, *sums_ = nullptr;
+  const std::int32_t* places_ = nullptr;
+  Index rows_ = 0;
+  alignas(64) S nowhere_[2 * kTile] = {};
 };
 
 // out[16·M][16·N] = Σ a·b over `count` chunks, or += if `accumulate`. a: the panel at the first position; b:
 // tiles of 16 pairs of factors × 16·N outputs.
-template <int M, int N>
+template <int M, int N, class S>
 TANDEM_AMX_CODE void multiply_chunks(const Chunk* chunk, Index count, const BFloat16* panel,
-                                     const BFloat16* b, float* out, bool accumulate, Beside& beside) {
+                                     const BFloat16* b, float* out, bool accumulate, Beside<S>& beside) {
   static_assert(M * N <= 4);
   constexpr Index kColumns = N * kTile;
   constexpr long kOut = kColumns * long(sizeof(float)), kB = kColumns * 2 * long(sizeof(BFloat16));
@@ -172,7 +202,7 @@ TANDEM_AMX_CODE void multiply_chunks(const Chunk* chunk, Index count, const BFlo
   }
   constexpr long step = kBlock * long(sizeof(BFloat16));
   constexpr Index tile = kTile * kBlock;
-  const Index rows = count > 0 ? (beside.rows + count - 1) / count : 0;
+  const Index rows = count > 0 ? (beside.rows() + count - 1) / count : 0;
   for (const Chunk* const end = chunk + count; chunk != end; ++chunk, b += kTile * kColumns * 2) {
     const BFloat16* a = panel + chunk->source;
     _tile_loadd(6, b, kB);
@@ -195,17 +225,17 @@ TANDEM_AMX_CODE void multiply_chunks(const Chunk* chunk, Index count, const BFlo
       if constexpr (M > 2) _tile_dpbf16ps(2, 4, 6);
       if constexpr (M > 3) _tile_dpbf16ps(3, 5, 6);
     }
-    beside.ahead.turn();
-    beside.store_rows<N>(rows);
+    beside.template turn<N>(rows);
   }
   _tile_stored(0, row(0, 0), kOut);
   if constexpr (M * N > 1) _tile_stored(1, row(1 / N, 1 % N), kOut);
   if constexpr (M * N > 2) _tile_stored(2, row(2 / N, 2 % N), kOut);
   if constexpr (M * N > 3) _tile_stored(3, row(3 / N, 3 % N), kOut);
   asm volatile("" ::: "memory");
-  beside.store_rows<N>(beside.rows);
+  beside.template store<N>(beside.rows());
 }
 
+template <class S>
 class AmxConvolution final : public DirectConvolution {
  public:
   AmxConvolution(Pass pass, const Convolution& p)
@@ -219,9 +249,10 @@ class AmxConvolution final : public DirectConvolution {
             {planes_.planes, planes_, planes_.rows_after, pass == Pass::forward ? p_.height : p_.out_height,
              pass == Pass::forward ? p_.width : p_.out_width, inputs_},
             planes_, units_),
-        layout_(layout_id(KernelKey(2, pass, p.out_channels, p.kernel_height, p.kernel_width, p.channels,
-                                    p.options.stride[0], p.options.stride[1], p.options.padding[0],
-                                    p.options.padding[1], p.options.dilation[0], p.options.dilation[1]))) {
+        layout_(
+            layout_id(KernelKey(2, kParts<S>, pass, p.out_channels, p.kernel_height, p.kernel_width,
+                                p.channels, p.options.stride[0], p.options.stride[1], p.options.padding[0],
+                                p.options.padding[1], p.options.dilation[0], p.options.dilation[1]))) {
     Index most = 0;
     for (const ConvPlanes::Class& c : planes_.classes) {
       chunks_.push_back({chunks_of(c), weights_});
@@ -235,12 +266,12 @@ class AmxConvolution final : public DirectConvolution {
   void run(const Tensor& in, const Tensor& filter, const Tensor& bias, const Tensor& out, bool accumulate,
            ChannelMoments*) const override {
     const PackedWeights weights(filter, layout_, static_cast<std::size_t>(weights_) * sizeof(BFloat16),
-                                [&](void* to) { pack(filter.data<BFloat16>(), static_cast<BFloat16*>(to)); });
+                                [&](void* to) { pack(filter.data<S>(), static_cast<BFloat16*>(to)); });
     const Work work{static_cast<const BFloat16*>(weights.raw()),
-                    bias.defined() ? bias.data<float>() : nullptr, accumulate, out.data<BFloat16>()};
+                    bias.defined() ? bias.data<float>() : nullptr, accumulate, out.data<S>()};
     const int team = threads();
     const Index shares = std::min(shares_of(team), std::max<Index>(units_.count, team));
-    const Index positions = Panel::round_up(units_.images * units_.rows * planes_.pitch),
+    const Index positions = Panel<S>::round_up(units_.images * units_.rows * planes_.pitch),
                 classes = Index(chunks_.size());
     const Index sums = kept_sums_ ? positions * 2 * kTile : 2 * kSums;
     const Index panel_size = (panel_.size() + 31) / 32 * 32;
@@ -258,8 +289,8 @@ class AmxConvolution final : public DirectConvolution {
           const ConvUnit unit(units_, planes_, p_.batch, u);
           Bytes ahead;
           if (u + 1 < units.last)
-            ahead = panel_.source(in.data<BFloat16>(), ConvUnit(units_, planes_, p_.batch, u + 1));
-          panel_.copy(in.data<BFloat16>(), unit, panel);
+            ahead = panel_.source(in.data<S>(), ConvUnit(units_, planes_, p_.batch, u + 1));
+          panel_.copy(in.data<S>(), unit, panel);
           compute(work, unit, panel, blocks.data<float>() + thread * sums, places.data<std::int32_t>(),
                   positions, ahead);
         }
@@ -272,30 +303,35 @@ class AmxConvolution final : public DirectConvolution {
     const BFloat16* weights;
     const float* bias;  // may be null
     bool accumulate;
-    BFloat16* out;
+    S* out;
   };
 
   std::vector<Chunk> chunks_of(const ConvPlanes::Class& c) const {
     std::vector<Chunk> all;
-    for (Index b = 0; b < panel_.blocks(); ++b) {
-      const Index channel = b * kBlock;
-      for (std::size_t t = 0; t < c.taps.size(); ++t) {
-        const ConvPlanes::Tap& tap = c.taps[t];
-        Chunk chunk{panel_.at(b, tap.plane, tap.offset), {{static_cast<Index>(t), channel}, {}}};
-        if (!panel_.is_narrow(b)) {
-          chunk.halves[1] = {static_cast<Index>(t), channel + kTile};
-        } else if (t + 1 < c.taps.size() && c.taps[t + 1].plane == tap.plane &&
-                   c.taps[t + 1].offset == tap.offset + 1) {
-          chunk.halves[1] = {static_cast<Index>(++t), channel};
+    for (int product = 0; product < kProducts<S>; ++product) {
+      const auto [part, part_of_weights] = kPartProducts[static_cast<std::size_t>(product)];
+      for (Index b = 0; b < panel_.blocks(); ++b) {
+        const Index channel = b * kBlock;
+        for (std::size_t t = 0; t < c.taps.size(); ++t) {
+          const ConvPlanes::Tap& tap = c.taps[t];
+          Chunk chunk{panel_.at(part, b, tap.plane, tap.offset),
+                      part_of_weights,
+                      {{static_cast<Index>(t), channel}, {}}};
+          if (!panel_.is_narrow(b)) {
+            chunk.halves[1] = {static_cast<Index>(t), channel + kTile};
+          } else if (t + 1 < c.taps.size() && c.taps[t + 1].plane == tap.plane &&
+                     c.taps[t + 1].offset == tap.offset + 1) {
+            chunk.halves[1] = {static_cast<Index>(++t), channel};
+          }
+          all.push_back(chunk);
         }
-        all.push_back(chunk);
       }
     }
     return all;
   }
 
   // For each class and 32 outputs, tiles [chunk][pair of factors][output][2].
-  void pack(const BFloat16* filter, BFloat16* to) const {
+  void pack(const S* filter, BFloat16* to) const {
     for (std::size_t i = 0; i < chunks_.size(); ++i) {
       const Chunks& chunks = chunks_[i];
       const auto count = static_cast<Index>(chunks.all.size());
@@ -304,36 +340,41 @@ class AmxConvolution final : public DirectConvolution {
         const Index width = std::min(2 * kTile, outputs_ - first);
         BFloat16* at = to + chunks.weights + first * count * kTileDepth;
         for (const Chunk& chunk : chunks.all) {
+          const auto pack_part =
+              chunk.part == 0 ? &AmxConvolution::pack_tile<0> : &AmxConvolution::pack_tile<kParts<S> - 1>;
           for (Index n = 0; n < width; n += kTile)
-            pack_tile(filter, planes_.classes[i], chunk, first + n, at + 2 * n, 2 * width);
+            (this->*pack_part)(filter, planes_.classes[i], chunk, first + n, at + 2 * n, 2 * width);
           at += width * kTileDepth;
         }
       }
     }
   }
 
-  void pack_tile(const BFloat16* filter, const ConvPlanes::Class& c, const Chunk& chunk, Index output,
-                 BFloat16* to, Index step) const {
+  template <int part>
+  void pack_tile(const S* filter, const ConvPlanes::Class& c, const Chunk& chunk, Index output, BFloat16* to,
+                 Index step) const {
     const Index line =
         p_.kernel_height * p_.kernel_width * p_.channels;  // between output channels of the filter
     alignas(64) BFloat16 held[kTile][kTileDepth] = {};
+    const Pairing paired;
     for (int h = 0; h < 2; ++h) {
       const Chunk::Half& half = chunk.halves[h];
+      BFloat16* const pairs = to + h * kTile / 2 * step;
       if (half.tap < 0) {
         for (Index pair = 0; pair < kTile / 2; ++pair)
-          std::fill_n(to + (h * kTile / 2 + pair) * step, kTileDepth, BFloat16{});
+          std::fill_n(pairs + pair * step, kTileDepth, BFloat16{});
         continue;
       }
       const auto& kernel = c.taps[static_cast<std::size_t>(half.tap)].kernel;
-      const BFloat16* at = filter + (kernel[0] * p_.kernel_width + kernel[1]) * p_.channels;
+      const S* at = filter + (kernel[0] * p_.kernel_width + kernel[1]) * p_.channels;
       if (pass_ == Pass::forward) {
         for (Index o = 0; o < kTile; ++o)
-          std::memcpy(held[o] + h * kTile, at + (output + o) * line + half.channel, kTile * sizeof *at);
+          store_words(held[o] + h * kTile, load_part<part>(at + (output + o) * line + half.channel));
       } else {
         for (Index pair = 0; pair < kTile / 2; ++pair) {
-          const BFloat16* lines = at + (half.channel + 2 * pair) * line + output;
-          store_pairs(reinterpret_cast<std::uint32_t*>(to + (h * kTile / 2 + pair) * step),
-                      load_pairs(lines, lines + line));
+          const S* lines = at + (half.channel + 2 * pair) * line + output;
+          _mm512_storeu_si512(pairs + pair * step,
+                              paired(load_part<part>(lines), load_part<part>(lines + line)));
         }
       }
     }
@@ -352,7 +393,7 @@ class AmxConvolution final : public DirectConvolution {
 
   // places[position] of the first unit: the pixel of the output, or -1.
   void place(const ConvPlanes::Class& c, std::int32_t* places) const {
-    std::fill_n(places, Panel::round_up(units_.images * units_.rows * planes_.pitch), -1);
+    std::fill_n(places, Panel<S>::round_up(units_.images * units_.rows * planes_.pitch), -1);
     const Index rows = units_.blocks == 1 ? c.count[0] : units_.rows;
     for (Index n = 0; n < units_.images; ++n) {
       for (Index y = 0; y < rows; ++y) {
@@ -366,47 +407,37 @@ class AmxConvolution final : public DirectConvolution {
   void compute(const Work& work, const ConvUnit& unit, const BFloat16* panel, float* sums,
                const std::int32_t* places, Index places_step, Bytes ahead) const {
     const Index positions = unit.positions(planes_);
-    alignas(64) BFloat16 discarded[2 * kTile] = {};
-    Beside beside{.places = nullptr,
-                  .channels = outputs_,
-                  .out = nullptr,
-                  .bias = nullptr,
-                  .accumulate = work.accumulate,
-                  .ahead = {ahead, {}, turns_of(positions)},
-                  .discarded = discarded};
+    Beside<S> beside(outputs_, work.accumulate, {ahead, {}, turns_of(positions)});
     for (std::size_t i = 0; i < chunks_.size(); ++i, places += places_step) {
       const ConvPlanes::Class& c = planes_.classes[i];
       const Chunks& chunks = chunks_[i];
       const auto count = static_cast<Index>(chunks.all.size());
       const Index last_row = units_.blocks == 1 ? planes_.rows : std::min(unit.rows.last, c.count[0]);
       const Index stored = unit.images.count() * (last_row - unit.rows.first) * planes_.pitch;
-      BFloat16* const out =
+      S* const out =
           work.out + (unit.images.first * height() + unit.rows.first * c.step[0]) * width() * outputs_;
       for (Index first = 0; first < outputs_; first += 2 * kTile) {
         const BFloat16* weights = work.weights + chunks.weights + first * count * kTileDepth;
         const bool pair = outputs_ - first > kTile;
         const Index rows = (pair ? 2 : 4) * kTile, columns = (pair ? 2 : 1) * kTile;
         const Index groups = std::max<Index>(1, (count + kGroup - 1) / kGroup);
-        beside.out = out + first;
-        beside.bias = work.bias ? work.bias + first : nullptr;
+        beside.begin(out + first, work.bias ? work.bias + first : nullptr);
         for (Index g = 0; g < groups; ++g) {
           const Range group = part_of(count, g, groups);
           const BFloat16* factors = weights + group.first * columns * kTileDepth;
           for (Index m = 0; m < positions; m += rows) {
             float* block = kept_sums_ ? sums + m * columns : sums + (m / rows % 2) * kSums;
-            (pair ? multiply_chunks<2, 2> : multiply_chunks<4, 1>)(chunks.all.data() + group.first,
-                                                                   group.count(), panel + m * kBlock, factors,
-                                                                   block, g > 0, beside);
+            (pair ? multiply_chunks<2, 2, S> : multiply_chunks<4, 1, S>)(chunks.all.data() + group.first,
+                                                                         group.count(), panel + m * kBlock,
+                                                                         factors, block, g > 0, beside);
             if (g + 1 < groups) continue;
-            beside.sums = block;
-            beside.places = places + m;
-            beside.rows = std::clamp<Index>(stored - m, 0, rows);
+            beside.add(block, places + m, std::clamp<Index>(stored - m, 0, rows));
           }
         }
         if (pair) {
-          beside.store_rows<2>(beside.rows);
+          beside.template store<2>(beside.rows());
         } else {
-          beside.store_rows<1>(beside.rows);
+          beside.template store<1>(beside.rows());
         }
       }
     }
@@ -417,7 +448,7 @@ class AmxConvolution final : public DirectConvolution {
   ConvPlanes planes_;
   Index inputs_, outputs_;
   ConvUnits units_;
-  Panel panel_;
+  Panel<S> panel_;
   std::uint32_t layout_;
   std::vector<Chunks> chunks_;  // by class
   Index weights_ = 0;           // elements of the packed filter
@@ -427,7 +458,8 @@ class AmxConvolution final : public DirectConvolution {
 }  // namespace
 
 std::unique_ptr<DirectConvolution> detail::amx_convolution(Pass pass, const Convolution& p) {
-  return std::make_unique<AmxConvolution>(pass, p);
+  if (p.dtype == DType::f16) return std::make_unique<AmxConvolution<Half>>(pass, p);
+  return std::make_unique<AmxConvolution<BFloat16>>(pass, p);
 }
 
 }  // namespace tandem::cpu::TANDEM_LEVEL

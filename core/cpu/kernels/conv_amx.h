@@ -1,4 +1,5 @@
-// Convolutions of bf16 in AMX tiles, for CPUs of level `amx`. Sums are f32 and are rounded once on store.
+// Convolutions of bf16 and f16 in AMX tiles, for CPUs of level `amx`. Sums are f32 and are rounded once on
+// store.
 //
 // Images are copied into the planes of core/cpu/conv_planes.h, in layouts whose tiles are 16 cache lines: a
 // line of a tile that crosses those of the cache takes several times as long.
@@ -66,7 +67,8 @@ class PlaneRows {
   Index channels() const { return channels_; }
 
   // About the memory of a unit.
-  Bytes source(const BFloat16* from, const ConvUnit& unit) const {
+  template <class S>
+  Bytes source(const S* from, const ConvUnit& unit) const {
     const Index row = width_ * channels_, image = height_ * row;
     const Index first = unit.images.first * image + height_ * unit.rows.first / image_rows_ * row;
     return bytes_of(from + first, unit.images.count() * image * unit.rows.count() / image_rows_);
@@ -75,11 +77,11 @@ class PlaneRows {
   // Calls copy(plane, position, pixels, count, step) for each row of a unit's planes: `count` pixels, `step`
   // elements apart, from `position` on. Between whole images there are no calls; for padding of a part of an
   // image `pixels` is null.
-  template <class Copy>
-  void over_rows(const BFloat16* from, const ConvUnit& unit, const Copy& copy) const {
+  template <class S, class Copy>
+  void over_rows(const S* from, const ConvUnit& unit, const Copy& copy) const {
     const bool whole = unit.rows.count() == image_rows_;
     for (Index n = unit.images.first; n < unit.images.last; ++n) {
-      const BFloat16* image = from + n * height_ * width_ * channels_;
+      const S* image = from + n * height_ * width_ * channels_;
       const Index first = (n - unit.images.first) * image_rows_;
       for (Index i = 0; i < planes(); ++i) {
         const ConvPlanes::Plane& plane = planes_[static_cast<std::size_t>(i)];
@@ -87,7 +89,7 @@ class PlaneRows {
                                  : Range{unit.rows.first, unit.rows.last + rows_after_};
         for (Index row = rows.first; row < rows.last; ++row) {
           const Index source = row - plane.at[0];
-          const BFloat16* pixels =
+          const S* pixels =
               image + ((plane.first[0] + source * plane.step[0]) * width_ + plane.first[1]) * channels_;
           copy(i, (first + row - unit.rows.first) * pitch_ + plane.at[1],
                source >= 0 && source < plane.count[0] ? pixels : nullptr, plane.count[1],
@@ -102,6 +104,17 @@ class PlaneRows {
   Index pitch_, image_rows_, rows_after_, height_, width_, channels_;
 };
 
+// Factors of a value of S: bf16 itself; of f16 the high and the low part, whose sum it is. A product is that
+// of the parts in kPartProducts; low·low, at most 2⁻¹⁸ of it, is left out. Of an infinite value the low part
+// is NaN.
+template <class S>
+inline constexpr int kParts = 1;
+template <>
+inline constexpr int kParts<Half> = 2;
+inline constexpr std::array<std::array<int, 2>, 3> kPartProducts{{{0, 0}, {0, 1}, {1, 0}}};
+template <class S>
+inline constexpr int kProducts = 2 * kParts<S> - 1;
+
 inline __m256i load_words(const BFloat16* p) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
 }
@@ -109,10 +122,41 @@ inline void store_words(BFloat16* p, __m256i words) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), words);
 }
 
+// One part of 16 values.
+template <int part>
+__m256i load_part(const BFloat16* p) {
+  static_assert(part == 0);
+  return load_words(p);
+}
+template <int part>
+__m256i load_part(const Half* p) {
+  const Vec value = load(p);
+  const auto high = reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(value.v));
+  if constexpr (part == 0) return high;
+  return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh((value - Vec{detail::widen(high, BFloat16{})}).v));
+}
+
 // The masks avoid a false warning of GCC 12 (core/cpu/kernels/simd.h).
 inline __m512i joined(__m256i first, __m256i second) {
   return _mm512_maskz_inserti64x4(0xff, _mm512_castsi256_si512(first), second, 1);
 }
+
+// Pairs (first[i], second[i]).
+class Pairing {
+ public:
+  Pairing() {
+    alignas(64) std::array<std::uint16_t, 2 * kTile> order;
+    for (std::size_t i = 0; i < order.size(); ++i)
+      order[i] = static_cast<std::uint16_t>(i / 2 + i % 2 * kTile);
+    order_ = _mm512_load_si512(order.data());
+  }
+  __m512i operator()(__m256i first, __m256i second) const {
+    return _mm512_maskz_permutexvar_epi16(~0u, order_, joined(first, second));
+  }
+
+ private:
+  __m512i order_;
+};
 
 }  // namespace tandem::cpu::TANDEM_LEVEL
 #endif

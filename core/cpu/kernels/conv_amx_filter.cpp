@@ -87,8 +87,9 @@ TANDEM_AMX_CODE void add_square(const Operands& o) {
 
 constexpr Index tiles_of(Index positions) { return (positions + kTileDepth - 1) / kTileDepth; }
 
-// The copy of a unit as pairs of positions: [plane][odd][16 channels][pair][channel][2]. There are pairs that
-// begin at even positions, and if they are read those that begin at odd ones.
+// The copy of a unit as pairs of positions: [part][plane][odd][16 channels][pair][channel][2]. There are
+// pairs that begin at even positions, and if they are read those that begin at odd ones.
+template <class S>
 class Pairs {
  public:
   static constexpr Index kPair = 2 * kTile;
@@ -99,58 +100,58 @@ class Pairs {
       read_[static_cast<std::size_t>(tap.plane)][static_cast<std::size_t>(tap.offset % 2)] = true;
   }
 
-  Bytes source(const BFloat16* from, const ConvUnit& unit) const { return rows_.source(from, unit); }
+  Bytes source(const S* from, const ConvUnit& unit) const { return rows_.source(from, unit); }
   // Element of a position of 16 channels, from -1 on.
-  Index at(Index plane, Index channels, Index position) const {
+  Index at(Index part, Index plane, Index channels, Index position) const {
     const Index shifted = position + 2;
-    return (((plane * 2 + shifted % 2) * (rows_.channels() / kTile) + channels) * pairs_ + shifted / 2) *
-           kPair;
+    return part * part_size() +
+           (((plane * 2 + shifted % 2) * (rows_.channels() / kTile) + channels) * pairs_ + shifted / 2) *
+               kPair;
   }
-  Index size() const { return rows_.planes() * 2 * (rows_.channels() / kTile) * pairs_ * kPair; }
+  Index size() const { return kParts<S> * part_size(); }
 
   // `to` holds zeros, or another unit.
-  void copy(const BFloat16* from, const ConvUnit& unit, BFloat16* to) const {
-    static const __m512i kOrder = order_of_pairs();
-    const __m512i order = kOrder;
-    rows_.over_rows(
-        from, unit, [&](Index plane, Index position, const BFloat16* pixels, Index count, Index step) {
-          for (Index odd = 0; odd < 2; ++odd) {
-            if (!read_[static_cast<std::size_t>(plane)][static_cast<std::size_t>(odd)]) continue;
-            const bool split = (position + odd) % 2 != 0;  // the first pixel is the second of a pair
-            for (Index c = 0; c < rows_.channels() / kTile; ++c) {
-              copy_row(order, pixels ? pixels + c * kTile : nullptr, count, step, split,
-                       to + at(plane, c, split ? position - 1 : position));
-            }
-          }
-        });
+  void copy(const S* from, const ConvUnit& unit, BFloat16* to) const {
+    const Pairing paired;
+    rows_.over_rows(from, unit, [&](Index plane, Index position, const S* pixels, Index count, Index step) {
+      for (Index odd = 0; odd < 2; ++odd) {
+        if (!read_[static_cast<std::size_t>(plane)][static_cast<std::size_t>(odd)]) continue;
+        const bool split = (position + odd) % 2 != 0;  // the first pixel is the second of a pair
+        const Index first = split ? position - 1 : position;
+        for (Index c = 0; c < rows_.channels() / kTile; ++c) {
+          const S* run = pixels ? pixels + c * kTile : nullptr;
+          copy_row<0>(paired, run, count, step, split, to + at(0, plane, c, first));
+          if constexpr (kParts < S >> 1)
+            copy_row<1>(paired, run, count, step, split, to + at(1, plane, c, first));
+        }
+      }
+    });
   }
 
  private:
-  static void copy_row(__m512i order, const BFloat16* pixels, Index count, Index step, bool split,
+  Index part_size() const { return rows_.planes() * 2 * (rows_.channels() / kTile) * pairs_ * kPair; }
+
+  template <int part>
+  static void copy_row(const Pairing& paired, const S* pixels, Index count, Index step, bool split,
                        BFloat16* to) {
     if (count == 0) return;
     const auto put = [&](__m256i first, __m256i second) {
-      _mm512_storeu_si512(to, _mm512_maskz_permutexvar_epi16(~0u, order, joined(first, second)));
+      _mm512_storeu_si512(to, paired(first, second));
       to += kPair;
     };
     const __m256i none = _mm256_setzero_si256();
     if (pixels == nullptr) {
-      for (Index i = 0; i < (split ? 1 + count / 2 : (count + 1) / 2); ++i) put(none, none);
+      std::fill_n(to, (split ? 1 + count / 2 : (count + 1) / 2) * kPair, BFloat16{});
       return;
     }
     if (split) {
-      put(none, load_words(pixels));
+      put(none, load_part<part>(pixels));
       pixels += step;
       --count;
     }
-    for (; count >= 2; count -= 2, pixels += 2 * step) put(load_words(pixels), load_words(pixels + step));
-    if (count > 0) put(load_words(pixels), none);
-  }
-  static __m512i order_of_pairs() {
-    alignas(64) std::array<std::uint16_t, kPair> order;
-    for (std::size_t i = 0; i < order.size(); ++i)
-      order[i] = static_cast<std::uint16_t>(i / 2 + i % 2 * kTile);
-    return _mm512_load_si512(order.data());
+    for (; count >= 2; count -= 2, pixels += 2 * step)
+      put(load_part<part>(pixels), load_part<part>(pixels + step));
+    if (count > 0) put(load_part<part>(pixels), none);
   }
 
   PlaneRows rows_;
@@ -158,6 +159,7 @@ class Pairs {
   std::vector<std::array<bool, 2>> read_;  // by plane: at even and odd positions
 };
 
+template <class S>
 class AmxFilterGradient final : public DirectConvolution {
  public:
   explicit AmxFilterGradient(const Convolution& p)
@@ -183,7 +185,7 @@ class AmxFilterGradient final : public DirectConvolution {
            ChannelMoments*) const override {
     const int team = threads();
     const Index shares = shares_of_sums(team, gradient_);
-    const Index mine = inputs_.size() + outputs_.size() + line_ * p_.out_channels;
+    const Index mine = inputs_.size() + outputs_.size() + line(kParts<S>, 0);
     const Tensor memory = workspace<BFloat16>({team, (mine + 31) / 32 * 32}),
                  sums = workspace<float>({shares, gradient_});
     over_shares(team, shares, [&](int thread) {
@@ -199,10 +201,9 @@ class AmxFilterGradient final : public DirectConvolution {
           Bursts ahead;
           if (u + 1 < units.last) {
             const ConvUnit next(units_, planes_, p_.batch, u + 1);
-            ahead = {inputs_.source(x.data<BFloat16>(), next), outputs_.source(dy.data<BFloat16>(), next),
-                     turns_of(unit)};
+            ahead = {inputs_.source(x.data<S>(), next), outputs_.source(dy.data<S>(), next), turns_of(unit)};
           }
-          add(unit, x.data<BFloat16>(), dy.data<BFloat16>(), at, own, ahead);
+          add(unit, x.data<S>(), dy.data<S>(), at, own, ahead);
         }
       };
     });
@@ -211,20 +212,28 @@ class AmxFilterGradient final : public DirectConvolution {
 
  private:
   const std::vector<ConvPlanes::Tap>& taps() const { return planes_.classes[0].taps; }
+  // Element of a part's line for an output channel.
+  Index line(Index part, Index channel) const { return (part * p_.out_channels + channel) * line_; }
 
-  void add(const ConvUnit& unit, const BFloat16* x, const BFloat16* dy, BFloat16* memory, float* sums,
+  void add(const ConvUnit& unit, const S* x, const S* dy, BFloat16* memory, float* sums,
            Bursts& ahead) const {
     BFloat16* const outputs = memory + inputs_.size();
     BFloat16* const lines = outputs + outputs_.size();
     const Index positions = unit.positions(planes_), count = tiles_of(positions);
     inputs_.copy(x, unit, memory);
     outputs_.copy(dy, unit, outputs);
-    // A larger unit may have left outputs behind those of this one, whose last position is a zero.
-    for (Index o = 0; o < p_.out_channels / kTile; ++o)
-      std::fill(outputs + outputs_.at(0, o, positions / 2 * 2),
-                outputs + outputs_.at(0, o, count * kTileDepth), BFloat16{});
-    turn_outputs(outputs, count, lines);
-    multiply(count, memory, lines, sums, ahead);
+    for (Index part = 0; part < kParts<S>; ++part) {
+      for (Index o = 0; o < p_.out_channels / kTile; ++o) {
+        // A larger unit may have left outputs behind those of this one, whose last position is a zero.
+        BFloat16* const pairs = outputs + outputs_.at(part, 0, o, 0);
+        std::fill(pairs + positions / 2 * Pairs<S>::kPair, pairs + count * kTileFloats * 2, BFloat16{});
+        for (Index t = 0; t < count; ++t)
+          transpose_words(pairs + t * kTileFloats * 2, kTile, lines + line(part, o * kTile) + t * kTileDepth,
+                          line_ / 2);
+      }
+    }
+    for (const auto& [part_of_x, part_of_dy] : std::span(kPartProducts).first(kProducts<S>))
+      multiply(count, memory + inputs_.at(part_of_x, 0, 0, 0), lines + line(part_of_dy, 0), sums, ahead);
   }
 
   // Turns of the multiplying loops for a unit.
@@ -232,15 +241,8 @@ class AmxFilterGradient final : public DirectConvolution {
     const Index wide = p_.channels / kTile, high = p_.out_channels / kTile,
                 all = static_cast<Index>(taps().size());
     const Index squares = (wide / 2) * (high / 2), others = wide * high - 4 * squares;
-    return tiles_of(unit.positions(planes_)) * (squares * all + others * ((all + kMostTaps - 1) / kMostTaps));
-  }
-
-  // to[channel][position]
-  void turn_outputs(const BFloat16* outputs, Index count, BFloat16* to) const {
-    for (Index o = 0; o < p_.out_channels / kTile; ++o)
-      for (Index t = 0; t < count; ++t)
-        transpose_words(outputs + outputs_.at(0, o, t * kTileDepth), kTile,
-                        to + o * kTile * line_ + t * kTileDepth, line_ / 2);
+    return kProducts<S> * tiles_of(unit.positions(planes_)) *
+           (squares * all + others * ((all + kMostTaps - 1) / kMostTaps));
   }
 
   // Sums are tiles [tap][output block][input block][16][16].
@@ -251,9 +253,9 @@ class AmxFilterGradient final : public DirectConvolution {
       return sums + ((static_cast<Index>(tap) * high + o) * wide + c) * kTileFloats;
     };
     const auto factor = [&](std::size_t tap, Index c) {
-      return inputs + inputs_.at(taps()[tap].plane, c, taps()[tap].offset);
+      return inputs + inputs_.at(0, taps()[tap].plane, c, taps()[tap].offset) - inputs_.at(0, 0, 0, 0);
     };
-    const auto line = [&](Index o) { return lines + o * kTile * line_; };
+    const auto line = [&](Index o) { return lines + o * kTile * line_; };  // of 16 channels
     const Index even_c = wide / 2 * 2, even_o = high / 2 * 2;
     for (Index o = 0; o < even_o; o += 2) {
       for (Index c = 0; c < even_c; c += 2) {
@@ -309,7 +311,7 @@ class AmxFilterGradient final : public DirectConvolution {
   ConvPlanes planes_;
   ConvUnits units_;
   Index most_;  // positions of a unit
-  Pairs inputs_, outputs_;
+  Pairs<S> inputs_, outputs_;
   Index gradient_;
   Index line_;  // positions of a line of dy; lines differ in their set of the first cache
 };
@@ -317,7 +319,8 @@ class AmxFilterGradient final : public DirectConvolution {
 }  // namespace
 
 std::unique_ptr<DirectConvolution> detail::amx_filter_gradient(const Convolution& p) {
-  return std::make_unique<AmxFilterGradient>(p);
+  if (p.dtype == DType::f16) return std::make_unique<AmxFilterGradient<Half>>(p);
+  return std::make_unique<AmxFilterGradient<BFloat16>>(p);
 }
 
 }  // namespace tandem::cpu::TANDEM_LEVEL
