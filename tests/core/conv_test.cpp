@@ -130,10 +130,10 @@ void check_case(const Case& c, DType dtype) {
   const DType wide = dtype == DType::f64 ? DType::f64 : DType::f32;
   const Tensor got_dw = Tensor::full(filter.shape(), 7.0, {.dtype = wide});
   backend.conv().conv2d_filter_gradient(x, dy, got_dw, c.options, false);
-  CHECK(normalised_error(got_dw.to_vector<double>(), dw) <= tolerance(wide));
+  CHECK(normalised_error(got_dw.to_vector<double>(), dw) <= tolerance_of_sums(dtype, wide));
   backend.conv().conv2d_filter_gradient(x, dy, got_dw, c.options, true);
   for (double& value : dw) value *= 2;
-  CHECK(normalised_error(got_dw.to_vector<double>(), dw) <= tolerance(wide));
+  CHECK(normalised_error(got_dw.to_vector<double>(), dw) <= tolerance_of_sums(dtype, wide));
 }
 
 }  // namespace
@@ -224,7 +224,8 @@ TEST_CASE("a convolution asks the system for memory once", "[conv]") {
 }
 
 // Both sum in f32 and round once, in orders of summation of their own: results differ in the rounding of a
-// few values at most.
+// few values at most. In AMX tiles, what is left out of f16 products (kernel_testing.h) is up to 1/64 of the
+// distance of two neighbours, more where sums cancel.
 TEST_CASE("16-bit convolutions give what f32 ones of the widened operands give, rounded", "[conv]") {
   Backend& backend = cpu::backend();
   const auto converted = [&](const Tensor& from, DType dtype) {
@@ -250,12 +251,13 @@ TEST_CASE("16-bit convolutions give what f32 ones of the widened operands give, 
       const Tensor y = Tensor::empty(dy.shape(), {.dtype = dtype}), wide_y = Tensor::empty(dy.shape());
       backend.conv().conv2d(x, filter, {}, y, c.options);
       backend.conv().conv2d(wide_x, wide_filter, {}, wide_y, c.options);
-      CHECK(share_of_others(y, wide_y) <= 0.01);
+      const double most = dtype == DType::f16 && cpu::level() == cpu::Level::amx ? 0.03 : 0.01;
+      CHECK(share_of_others(y, wide_y) <= most);
       const Tensor dx = converted(wide_x, dtype), wide_dx = converted(wide_x, DType::f32);
       for (const bool accumulate : {false, true}) {
         backend.conv().conv2d_input_gradient(dy, filter, dx, c.options, accumulate);
         backend.conv().conv2d_input_gradient(wide_dy, wide_filter, wide_dx, c.options, accumulate);
-        CHECK(share_of_others(dx, wide_dx) <= 0.01);
+        CHECK(share_of_others(dx, wide_dx) <= most);
         backend.cast(dx, wide_dx, false);
       }
     }

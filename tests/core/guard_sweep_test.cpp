@@ -116,8 +116,8 @@ struct Operand {
 };
 
 // A gradient of few elements may be a sum that cancels.
-void check_close(const Tensor& got, const Tensor& expected, DType dtype) {
-  const double limit = tolerance(dtype) * (expected.numel() < 1000 ? 100 : 1);
+void check_close(const Tensor& got, const Tensor& expected, DType operands, DType result) {
+  const double limit = tolerance_of_sums(operands, result) * (expected.numel() < 1000 ? 100 : 1);
   CHECK(normalised_error(got.to_vector<double>(), expected.to_vector<double>()) <= limit);
 }
 
@@ -134,15 +134,15 @@ void check_convolution(const Convolution& p, DType dtype) {
   const Tensor y = of(dy, dtype), wide_y = of(dy, DType::f64);
   backend.conv().conv2d(x.tensor, filter.tensor, {}, y, p.options);
   backend.conv().conv2d(x.wide, filter.wide, {}, wide_y, p.options);
-  check_close(y, wide_y, dtype);
+  check_close(y, wide_y, dtype, dtype);
   const Tensor dx = of(x, dtype), wide_dx = of(x, DType::f64);
   backend.conv().conv2d_input_gradient(dy.tensor, filter.tensor, dx, p.options, false);
   backend.conv().conv2d_input_gradient(dy.wide, filter.wide, wide_dx, p.options, false);
-  check_close(dx, wide_dx, dtype);
+  check_close(dx, wide_dx, dtype, dtype);
   const Tensor df = of(filter, DType::f32), wide_df = of(filter, DType::f64);
   backend.conv().conv2d_filter_gradient(x.tensor, dy.tensor, df, p.options, false);
   backend.conv().conv2d_filter_gradient(x.wide, dy.wide, wide_df, p.options, false);
-  check_close(df, wide_df, DType::f32);
+  check_close(df, wide_df, dtype, DType::f32);
   CHECK_NOTHROW(guard::check("sweep"));
 }
 
