@@ -15,10 +15,11 @@ namespace tandem::cpu::TANDEM_LEVEL {
 inline constexpr Index kTile = 16;       // rows of a tile; columns of f32
 inline constexpr Index kTileDepth = 32;  // columns of bf16
 
-// During its lifetime, all tiles of this thread have 16 rows of 64 bytes.
+// During its lifetime, all tiles of this thread have 16 rows of 64 bytes, or those of left factors and sums
+// the given numbers of rows: tiles 0, 1 and 4 for the first 16 rows of a product, 2, 3 and 5 for the others.
 class AmxTiles {
  public:
-  TANDEM_AMX_CODE AmxTiles() {
+  TANDEM_AMX_CODE explicit AmxTiles(Index first_rows = kTile, Index other_rows = kTile) {
     struct alignas(64) {
       std::uint8_t palette = 1, start = 0, unused[14] = {};
       std::uint16_t bytes[16] = {};
@@ -28,6 +29,8 @@ class AmxTiles {
       config.bytes[i] = 64;
       config.rows[i] = 16;
     }
+    for (const int i : {0, 1, 4}) config.rows[i] = static_cast<std::uint8_t>(first_rows);
+    for (const int i : {2, 3, 5}) config.rows[i] = static_cast<std::uint8_t>(other_rows);
     asm volatile("" ::"r"(&config) : "memory");  // GCC takes it that only the first bytes are read
     _tile_loadconfig(&config);
   }
@@ -36,57 +39,61 @@ class AmxTiles {
   AmxTiles& operator=(const AmxTiles&) = delete;
 };
 
-// out[rows,32] = a[rows,depth]·b[depth,32], or += if `accumulate`. Rows of 16 or 32; depth a multiple of 32;
-// b as pairs of rows: b[depth/2][32][2]. Steps count elements.
+// out[rows,16·N] = a[rows,depth]·b[depth,16·N], or += if `accumulate`. Rows up to the next multiple of 16,
+// two at most, or those of the tiles; depth a multiple of 32; b as pairs of rows: b[depth/2][16·N][2],
+// `b_step` elements apart. Steps count elements.
+template <int N>
 TANDEM_AMX_CODE inline void multiply_tiles(Index depth, Index rows, const BFloat16* a, Index a_step,
-                                           const BFloat16* b, float* out, Index out_step, bool accumulate) {
-  constexpr Index kPairs = 2 * kTile * 2;  // elements of b for two values of k
+                                           const BFloat16* b, Index b_step, float* out, Index out_step,
+                                           bool accumulate) {
+  static_assert(N == 1 || N == 2);
   const auto out_bytes = static_cast<long>(out_step * Index(sizeof(float)));
   const auto a_bytes = static_cast<long>(a_step * Index(sizeof(BFloat16)));
-  constexpr long kBytes = kPairs * long(sizeof(BFloat16));
+  const auto b_bytes = static_cast<long>(b_step * Index(sizeof(BFloat16)));
+  float* const below = out + kTile * out_step;
   asm volatile("" ::: "memory");  // GCC does not know the memory of its intrinsics
   if (rows > kTile) {
     if (accumulate) {
       _tile_loadd(0, out, out_bytes);
-      _tile_loadd(1, out + kTile, out_bytes);
-      _tile_loadd(2, out + kTile * out_step, out_bytes);
-      _tile_loadd(3, out + kTile * out_step + kTile, out_bytes);
+      if constexpr (N > 1) _tile_loadd(1, out + kTile, out_bytes);
+      _tile_loadd(2, below, out_bytes);
+      if constexpr (N > 1) _tile_loadd(3, below + kTile, out_bytes);
     } else {
       _tile_zero(0);
-      _tile_zero(1);
+      if constexpr (N > 1) _tile_zero(1);
       _tile_zero(2);
-      _tile_zero(3);
+      if constexpr (N > 1) _tile_zero(3);
     }
-    for (Index k = 0; k < depth; k += kTileDepth, b += kTile * kPairs) {
+    for (Index k = 0; k < depth; k += kTileDepth, b += kTile * b_step) {
       _tile_loadd(4, a + k, a_bytes);
-      _tile_loadd(6, b, kBytes);
-      _tile_loadd(7, b + 2 * kTile, kBytes);
+      _tile_loadd(6, b, b_bytes);
+      if constexpr (N > 1) _tile_loadd(7, b + 2 * kTile, b_bytes);
       _tile_loadd(5, a + kTile * a_step + k, a_bytes);
       _tile_dpbf16ps(0, 4, 6);
-      _tile_dpbf16ps(1, 4, 7);
+      if constexpr (N > 1) _tile_dpbf16ps(1, 4, 7);
       _tile_dpbf16ps(2, 5, 6);
-      _tile_dpbf16ps(3, 5, 7);
+      if constexpr (N > 1) _tile_dpbf16ps(3, 5, 7);
     }
-    _tile_stored(2, out + kTile * out_step, out_bytes);
-    _tile_stored(3, out + kTile * out_step + kTile, out_bytes);
+    _tile_stored(2, below, out_bytes);
+    if constexpr (N > 1) _tile_stored(3, below + kTile, out_bytes);
   } else {
     if (accumulate) {
       _tile_loadd(0, out, out_bytes);
-      _tile_loadd(1, out + kTile, out_bytes);
+      if constexpr (N > 1) _tile_loadd(1, out + kTile, out_bytes);
     } else {
       _tile_zero(0);
-      _tile_zero(1);
+      if constexpr (N > 1) _tile_zero(1);
     }
-    for (Index k = 0; k < depth; k += kTileDepth, b += kTile * kPairs) {
+    for (Index k = 0; k < depth; k += kTileDepth, b += kTile * b_step) {
       _tile_loadd(4, a + k, a_bytes);
-      _tile_loadd(6, b, kBytes);
-      _tile_loadd(7, b + 2 * kTile, kBytes);
+      _tile_loadd(6, b, b_bytes);
+      if constexpr (N > 1) _tile_loadd(7, b + 2 * kTile, b_bytes);
       _tile_dpbf16ps(0, 4, 6);
-      _tile_dpbf16ps(1, 4, 7);
+      if constexpr (N > 1) _tile_dpbf16ps(1, 4, 7);
     }
   }
   _tile_stored(0, out, out_bytes);
-  _tile_stored(1, out + kTile, out_bytes);
+  if constexpr (N > 1) _tile_stored(1, out + kTile, out_bytes);
   asm volatile("" ::: "memory");
 }
 

@@ -123,8 +123,8 @@ struct HeadBlocks {
       if constexpr (kWord == 2) {
         if (tiles_) {
           for (Index r = 0; r < rows; r += 2 * kTile)
-            multiply_tiles(depth, rows - r, a + r * a_step, a_step, panel, out + r * out_step, out_step,
-                           accumulate);
+            multiply_tiles<2>(depth, rows - r, a + r * a_step, a_step, panel, 2 * kPanel, out + r * out_step,
+                              out_step, accumulate);
           continue;
         }
       }

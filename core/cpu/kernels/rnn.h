@@ -62,7 +62,7 @@ class RnnOperand {
   using Storage = typename Products::Storage;
   RnnOperand(const Products& products, Index rows)
       : step_(products.operand_step()),
-        size_(rows * step_),
+        size_(products.padded_rows(rows) * step_),
         memory_(Tensor::zeros({2, size_}, {.dtype = dtype_of<Storage>(), .kind = MemoryKind::workspace})) {}
 
   Storage* row(Index set, Index row) const {

@@ -126,13 +126,16 @@ class StepsBack {
   }
 
   void steps(Index first, Index last, const Kept& kept) {
-    const Index sums = n_.rows * std::max(hidden_.out_step(), projection_ ? projection_->out_step() : 0);
+    const Index sums = hidden_.padded_rows(n_.rows) *
+                       std::max(hidden_.out_step(), projection_ ? projection_->out_step() : 0);
     const Tensor memory = workspace({team_, sums}, dtype_of<T>());
     const bool pending = pending_;
 #pragma omp parallel num_threads(team_)
     {
       const int part = omp_get_thread_num(), parts = omp_get_num_threads();
       T* mine = memory.data<T>() + part * sums;
+      typename Products::Session session;
+      hidden_.begin(session, n_.rows);
       for (Index step = last - 1; step >= first; --step) {
         const Range panels = part_of(hidden_.panels(), part, parts);
         for (Index i = 0; i < panels.count(); ++i) {
@@ -317,7 +320,9 @@ class StepsBack {
   // Gradients of the initial states.
   void finish() {
     if (wanted(kH0)) {
-      const Tensor sums = workspace({n_.rows * hidden_.out_step()}, dtype_of<T>());
+      const Tensor sums = workspace({hidden_.padded_rows(n_.rows) * hidden_.out_step()}, dtype_of<T>());
+      typename Products::Session session;
+      hidden_.begin(session, n_.rows);
       for (Index panel = 0; panel < hidden_.panels(); ++panel) {
         hidden_.multiply(panel, n_.rows, gates_.all(0), sums.data<T>());
         const Range outputs = hidden_.columns(panel);

@@ -65,12 +65,15 @@ class Steps {
   }
 
   void run() {
-    const Index sums = n_.rows * std::max(hidden_.out_step(), projection_ ? projection_->out_step() : 0);
+    const Index sums = hidden_.padded_rows(n_.rows) *
+                       std::max(hidden_.out_step(), projection_ ? projection_->out_step() : 0);
     const Tensor memory = workspace({team_, sums}, dtype_of<T>());
 #pragma omp parallel num_threads(team_)
     {
       const int part = omp_get_thread_num(), parts = omp_get_num_threads();
       T* mine = memory.data<T>() + part * sums;
+      typename Products::Session session;
+      hidden_.begin(session, n_.rows);
       for (Index step = range_.first; step < range_.last; ++step) {
         const Range panels = part_of(hidden_.panels(), part, parts);
         for (Index i = 0; i < panels.count(); ++i) {

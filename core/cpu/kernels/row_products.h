@@ -1,16 +1,19 @@
 // Repeated products of few rows with one matrix: out[n][c] = Σ_k a[n][k]·w[k][c]. The matrix is packed once
 // into panels of columns, whose sums stay in registers. A thread computes whole panels, so results do not
 // depend on the number of threads. Sums run over k in order, in the arithmetic type; bf16 is multiplied in
-// pairs if the CPU can (simd.h).
+// AMX tiles or in pairs if the CPU can (amx.h, simd.h).
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 #include <utility>
 
+#include "core/cpu/kernels/amx.h"
 #include "core/cpu/kernels/blocks.h"
 #include "core/cpu/kernels/gemm.h"
+#include "core/cpu/level.h"
 #include "core/tensor.h"
 
 namespace tandem::cpu::TANDEM_LEVEL {
@@ -153,16 +156,35 @@ class RowProducts {
   // `weights`: row-major, stored as S, with `depth`·`columns` elements; `columns` counts those of all gates.
   template <class S>
   RowProducts(const S* weights, Index depth, Index columns, Index gates, Columns order, int team)
-      : depth_((depth + P::kDepth - 1) / P::kDepth),
+      : tiles_(P::kDepth == 2 && level() == Level::amx),
+        depth_((depth + P::kDepth - 1) / P::kDepth),
         run_(columns / gates),
         gates_(gates),
         vectors_(gates > 1 ? 1 : best_width(run_, team)),
-        panels_((run_ + width() - 1) / width()),
-        memory_(workspace<Storage>({panels_ * panel_size()})) {
+        panels_((run_ + width() - 1) / width()) {
+    if (tiles_) depth_ = (depth_ + kTilePairs - 1) / kTilePairs * kTilePairs;
+    memory_ = workspace<Storage>({panels_ * panel_size()});
     Storage* to = memory_.data<Storage>();
 #pragma omp parallel for num_threads(team) schedule(static)
     for (Index panel = 0; panel < panels_; ++panel)
       pack(weights, depth, columns, order, panel, to + panel * panel_size());
+  }
+
+  // What a thread holds while it multiplies rows.
+#if defined(TANDEM_AMX)
+  using Session = std::optional<AmxTiles>;
+  void begin(Session& session, Index rows) const {
+    if (!tiles_) return;
+    const bool few = rows <= 2 * kTile;
+    session.emplace(few ? std::min(rows, kTile) : kTile, few && rows > kTile ? rows - kTile : kTile);
+  }
+#else
+  struct Session {};
+  void begin(Session&, Index) const {}
+#endif
+  // Rows of memory that operands and results of `rows` rows need.
+  Index padded_rows(Index rows) const {
+    return tiles_ ? (rows + kTileRows - 1) / kTileRows * kTileRows : rows;
   }
 
   Index panels() const { return panels_; }
@@ -175,12 +197,22 @@ class RowProducts {
   // Columns per gate of a panel.
   Range columns(Index panel) const { return {panel * width(), std::min(run_, (panel + 1) * width())}; }
 
-  // a [rows][operand_step()], out [rows][out_step()].
+  // a [rows][operand_step()], out [rows][out_step()], in a session for these rows.
   void multiply(Index panel, Index rows, const Storage* a, float* out) const {
     const Storage* w = memory_.data<Storage>() + panel * panel_size();
     const Index all = gates_ * vectors_;
     for (Index v = 0; v < all;) {
       const int n = tile_width(all - v);
+#if defined(TANDEM_AMX)
+      if constexpr (P::kDepth == 2) {
+        if (tiles_) {
+          multiply_in_tiles(n, rows, a, w, out + v * kLanes);
+          w += operand_step() * n * kLanes;
+          v += n;
+          continue;
+        }
+      }
+#endif
       with_width(n, [&]<int V>() {
         detail::multiply_rows<P, V>(depth_, rows, a, operand_step(), w, out + v * kLanes, out_step());
       });
@@ -190,6 +222,26 @@ class RowProducts {
   }
 
  private:
+  static constexpr Index kTileRows = 16, kTilePairs = 16;
+
+#if defined(TANDEM_AMX)
+  // `columns` vectors of columns that are packed together.
+  void multiply_in_tiles(Index columns, Index rows, const BFloat16* a, const BFloat16* w, float* out) const {
+    const Index depth = operand_step(), w_step = columns * kLanes * 2;
+    for (Index r = 0; r < rows; r += 2 * kTile) {
+      const BFloat16* left = a + r * depth;
+      float* to = out + r * out_step();
+      Index c = 0;
+      for (; c + 2 <= columns; c += 2)
+        multiply_tiles<2>(depth, rows - r, left, depth, w + c * kLanes * 2, w_step, to + c * kLanes,
+                          out_step(), false);
+      if (c < columns)
+        multiply_tiles<1>(depth, rows - r, left, depth, w + c * kLanes * 2, w_step, to + c * kLanes,
+                          out_step(), false);
+    }
+  }
+#endif
+
   static int tile_width(Index left) { return static_cast<int>(std::min<Index>(left, detail::kMostVectors)); }
   template <class Call>
   static void with_width(int n, Call&& call) {
@@ -229,6 +281,8 @@ class RowProducts {
         } else {
           copy(weights + gate * run_ + first, columns, depth, count, lanes, n * kLanes * P::kDepth);
         }
+        for (Index k = (depth + P::kDepth - 1) / P::kDepth; k < depth_; ++k)
+          std::fill_n(lanes + k * n * kLanes * P::kDepth, kLanes * P::kDepth, Storage{});
       }
       to += operand_step() * n * kLanes;
       v += n;
@@ -282,6 +336,7 @@ class RowProducts {
     }
   }
 
+  bool tiles_;   // products in AMX tiles, whose depth is a multiple of 32
   Index depth_;  // in units of kDepth
   Index run_, gates_, vectors_, panels_;
   Tensor memory_;
@@ -295,6 +350,10 @@ class DoubleRowProducts {
 
   DoubleRowProducts(const double* weights, Index depth, Index columns, Index gates, Columns order, int)
       : weights_(weights), depth_(depth), all_(columns), run_(columns / gates), order_(order) {}
+
+  struct Session {};
+  void begin(Session&, Index) const {}
+  Index padded_rows(Index rows) const { return rows; }
 
   Index panels() const { return 1; }
   Index width() const { return run_; }
