@@ -5,7 +5,7 @@
 // line of a tile that crosses those of the cache takes several times as long.
 #pragma once
 
-#include "core/cpu/kernels/amx.h"
+#include "core/cpu/kernels/bf16_parts.h"
 #include "core/cpu/kernels/conv_direct.h"
 
 #if defined(TANDEM_AMX)
@@ -103,38 +103,6 @@ class PlaneRows {
   std::vector<ConvPlanes::Plane> planes_;
   Index pitch_, image_rows_, rows_after_, height_, width_, channels_;
 };
-
-// Factors of a value of S: bf16 itself; of f16 the high and the low part, whose sum it is. A product is that
-// of the parts in kPartProducts; low·low, at most 2⁻¹⁸ of it, is left out. Of an infinite value the low part
-// is NaN.
-template <class S>
-inline constexpr int kParts = 1;
-template <>
-inline constexpr int kParts<Half> = 2;
-inline constexpr std::array<std::array<int, 2>, 3> kPartProducts{{{0, 0}, {0, 1}, {1, 0}}};
-template <class S>
-inline constexpr int kProducts = 2 * kParts<S> - 1;
-
-inline __m256i load_words(const BFloat16* p) {
-  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-}
-inline void store_words(BFloat16* p, __m256i words) {
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), words);
-}
-
-// One part of 16 values.
-template <int part>
-__m256i load_part(const BFloat16* p) {
-  static_assert(part == 0);
-  return load_words(p);
-}
-template <int part>
-__m256i load_part(const Half* p) {
-  const Vec value = load(p);
-  const auto high = reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(value.v));
-  if constexpr (part == 0) return high;
-  return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh((value - Vec{detail::widen(high, BFloat16{})}).v));
-}
 
 // The masks avoid a false warning of GCC 12 (core/cpu/kernels/simd.h).
 inline __m512i joined(__m256i first, __m256i second) {

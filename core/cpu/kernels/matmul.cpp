@@ -1,12 +1,14 @@
-// Matrix products. f32 and bf16 use oneDNN, f64 and small products Eigen. Other dtypes are widened and
-// rounded once.
+// Matrix products. f32 and bf16 use oneDNN, f64 and small products Eigen, f16 AMX tiles if the CPU has them.
+// Other dtypes are widened and rounded once.
 #include "core/kernels/matmul.h"
 
 #include "core/cpu/cpu_features.h"
 #include "core/cpu/kernels/blocks.h"
 #include "core/cpu/kernels/cpu_backend.h"
 #include "core/cpu/kernels/gemm.h"
+#include "core/cpu/kernels/matmul_tiles.h"
 #include "core/cpu/kernels/shares.h"
+#include "core/cpu/level.h"
 #include "core/cpu/onednn.h"
 #include "core/kernel_cache.h"
 
@@ -98,6 +100,26 @@ void with_gemm(const Matmul& p, const float* a, const float* b, float* c) {
   });
 }
 
+// Whether AMX tiles of our own multiply operands of one 16-bit dtype. For bf16 oneDNN's are faster unless
+// lines of the cache hold parts of two rows.
+bool prefers_tiles([[maybe_unused]] const Matmul& p, [[maybe_unused]] DType dtype) {
+#if defined(TANDEM_AMX)
+  constexpr Index kUses = 32;  // of an element, for which its copy pays
+  if (level() != Level::amx || p.batch != 1 || p.k == 0 || p.m < kUses || p.n < kUses) return false;
+  return dtype == DType::f16 || p.lda % kTileDepth != 0 || p.ldb % kTileDepth != 0;
+#else
+  return false;
+#endif
+}
+
+void in_tiles([[maybe_unused]] const Matmul& p, [[maybe_unused]] const Tensor& a,
+              [[maybe_unused]] const Tensor& b, [[maybe_unused]] const Tensor& bias,
+              [[maybe_unused]] const Tensor& c) {
+#if defined(TANDEM_AMX)
+  multiply_in_tiles(p, a.raw(), b.raw(), p.bias ? bias.data<float>() : nullptr, c.raw());
+#endif
+}
+
 struct CpuMatmul final : MatmulKernels {
   void matmul(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& c,
               const MatmulOptions& options) override {
@@ -107,6 +129,12 @@ struct CpuMatmul final : MatmulKernels {
     const bool f64 =
         a.dtype() == DType::f64 || b.dtype() == DType::f64 || (p.bias && bias.dtype() == DType::f64);
     const bool small = p.batch * p.m * p.n * p.k <= kSmallProduct;
+    if (!f64 && !small && is_16bit(a.dtype()) && a.dtype() == b.dtype() &&
+        (c.dtype() == a.dtype() || c.dtype() == DType::f32) && prefers_tiles(p, a.dtype())) {
+      p.dtype = a.dtype();
+      p.result = c.dtype();
+      return in_tiles(p, a, b, as(bias, DType::f32), c);
+    }
     const bool bf16 =
         !f64 && !small && a.dtype() == DType::bf16 && b.dtype() == DType::bf16 && onednn::multiplies_bf16();
     const DType wide = f64 ? DType::f64 : DType::f32;
