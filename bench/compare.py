@@ -27,7 +27,7 @@ import tempfile
 import time
 
 import results
-from workloads import FIRST_LOSS_TOLERANCE, LEVELS, NAMES, ON_REQUEST, OPPONENTS, WORKLOADS
+from workloads import FIRST_LOSS_TOLERANCE, LEVELS, NAMES, OPPONENTS, WORKLOADS
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -137,15 +137,15 @@ def measure(workload, precision, opponent, options, cores):
     tandem = Worker("Tandem", [worker, network, precision, str(threads)], cores, threads, options.clock, loops == 0, own_level)
     if results.is_pytorch(opponent):
         peer_precision = "fp32" if opponent == "pytorch_fp32" else precision
-        variant = {"ipex": ["ipex"], "pytorch_compiled": ["compiled"]}.get(opponent, [])
-        command = [options.ipex_python if opponent == "ipex" else options.peer_python, "bench/pytorch_worker.py", network,
-                   peer_precision, str(threads), *variant]
+        variant = ["compiled"] if opponent == "pytorch_compiled" else []
+        command = [options.peer_python, "bench/pytorch_worker.py", network, peer_precision, str(threads), *variant]
         level = LEVELS[options.isa] if options.isa else {}
     else:
         command, level = [worker, network, opponent, str(threads)], own_level
     other = Worker(opponent, command, cores, threads, options.clock, loops == 0, level)
     for each in (tandem, other):
-        check_model(WORKLOADS[workload], each.label, each.hello, each.ask("first"))
+        first = each.ask("first")
+        check_model(WORKLOADS[workload], each.label, each.hello, first)
         each.ask(f"run {warmup}")
     own = [tandem, other] + [BusyLoop(cores) for _ in range(loops)]
     try:
@@ -161,6 +161,8 @@ def measure(workload, precision, opponent, options, cores):
             "tandem_memory": tandem.ask("memory")["peak"], "other_memory": other.ask("memory")["peak"],
             "version": other.hello.get("version"), "phases_ms": tandem.ask("phases"),
         }
+        if opponent == "pytorch_compiled":
+            result["compile_seconds"] = first["seconds"]
         if loops == 0 and not WORKLOADS[workload].part:
             result.update(roofline(tandem, own, options, cores, tandem.hello["items"] / result["tandem_rate"]))
     finally:
@@ -224,17 +226,12 @@ def take_turns(tandem, other, own, steps, options, cores, title):
 
 def shows(workload, precision, opponent, clock):
     """Whether a contest is measured. Beside busy loops, one precision suffices, and CPU seconds do not show waiting. Parts have one
-    precision and one opponent; PyTorch is compiled for some workloads."""
-    if opponent == "pytorch_compiled" and not WORKLOADS[workload].compiled:
+    precision and one opponent; PyTorch is compiled for whole steps on idle cores."""
+    if opponent == "pytorch_compiled" and WORKLOADS[workload].loops > 0:
         return False
     if WORKLOADS[workload].part:
         return precision == "fp32" and opponent == "pytorch"
     return WORKLOADS[workload].loops == 0 or (precision == "fp32" and clock == "wall")
-
-
-def wanted(opponent, options):
-    named = [*options.peer, *(options.against or [])]
-    return opponent in named or (not options.against and opponent not in ON_REQUEST)
 
 
 def report(result):
@@ -248,18 +245,13 @@ def main():
     parser = argparse.ArgumentParser(prog="./run bench", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer-python", required=True, help="interpreter with PyTorch (given by bench/run)")
-    parser.add_argument("--ipex-python", help="interpreter with Intel's extension for PyTorch (given by bench/run)")
     parser.add_argument("--worker", type=pathlib.Path, required=True, help="bench_worker (given by bench/run)")
     parser.add_argument("--workload", action="append", choices=sorted(WORKLOADS), help="repeatable; default: all")
     parser.add_argument("--precision", action="append", choices=list(OPPONENTS),
                         help="precision of Tandem; repeatable; default: all")
-    parser.add_argument("--against", action="append", choices=["pytorch", "pytorch_compiled", "ipex", "pytorch_fp32", "fp32"],
-                        help="opponent: PyTorch in the same precision, that compiled (torch.compile, Transformers only) or with Intel's "
-                             "extension (ipex.optimize), PyTorch in FP32, or "
-                             "Tandem's own FP32; repeatable; default: all but the extension")
-    parser.add_argument("--peer", action="append", choices=sorted(ON_REQUEST), default=[],
-                        help="further opponent: Intel's extension 2.8 for PyTorch 2.8, in a separate environment that the first use "
-                             "creates (several GB)")
+    parser.add_argument("--against", action="append", choices=["pytorch", "pytorch_compiled", "pytorch_fp32", "fp32"],
+                        help="opponent: PyTorch in the same precision, that compiled (torch.compile), PyTorch in FP32, or "
+                             "Tandem's own FP32; repeatable; default: all")
     parser.add_argument("--isa", choices=list(LEVELS), help="limits both sides to the instructions of a level (docs/cpu.md)")
     parser.add_argument("--pairs", type=int, default=15, help="pairs of blocks per median ratio, at least 2")
     parser.add_argument("--threads", type=int, default=2)
@@ -276,14 +268,10 @@ def main():
     if len(cores) < options.threads:
         sys.exit(f"bench: {options.threads} threads requested, {len(cores)} cores available")
     contests = [(w, p, o) for w in options.workload or WORKLOADS for p in options.precision or OPPONENTS
-                for o in OPPONENTS[p] if wanted(o, options) and shows(w, p, o, options.clock)]
+                for o in OPPONENTS[p] if o in (options.against or OPPONENTS[p]) and shows(w, p, o, options.clock)]
     if not contests:
         parser.error("nothing to compare: fp32 is compared with PyTorch, amp_bf16 with both, amp_fp16 with fp32; "
                      "beside busy loops only fp32 is, by the wall clock, and parts only in fp32 with PyTorch")
-    if any(opponent == "ipex" for _, _, opponent in contests) and not options.ipex_python:
-        parser.error("--ipex-python: needed for Intel's extension")
-    if options.isa == "v2" and any(opponent == "ipex" for _, _, opponent in contests):
-        parser.error("--isa v2: Intel's extension for PyTorch needs AVX2")
     measured = [measure_with_files(contest, options, cores) for contest in contests]
     results.record(measured, options.output)
     print(f"written to {options.output}")

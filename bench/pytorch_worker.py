@@ -1,7 +1,7 @@
 """A PyTorch training step, driven over standard input by compare.py.
 
-Arguments: WORKLOAD fp32|amp_bf16 THREADS [ipex|compiled], the last for Intel's extension (ipex.optimize) or torch.compile. Commands,
-one per line: `first` trains the first step and answers with its losses, one per network; `run N` trains N steps and answers with the
+Arguments: WORKLOAD fp32|amp_bf16 THREADS [compiled], the last for torch.compile. Commands, one per line: `first` trains the first step
+and answers with its losses, one per network, and its seconds, which include compilation; `run N` trains N steps and answers with the
 seconds and the last losses; `memory` answers with the peak of resident bytes since PyTorch was imported, of a compiled step without
 the peak of the compilation; `quit` ends.
 """
@@ -269,26 +269,11 @@ def resident(field):
     raise RuntimeError(field)
 
 
-def with_extension(amp):
-    """ipex.optimize for a model and its optimizer, and the version; output of the extension goes to standard error."""
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            import intel_extension_for_pytorch as ipex
-    except (ImportError, OSError) as error:
-        sys.exit(f"pytorch_worker: Intel's extension does not run here: {error}")
-
-    def optimized(model, optimizer):
-        with contextlib.redirect_stdout(sys.stderr):
-            return ipex.optimize(model, optimizer=optimizer, dtype=torch.bfloat16 if amp else torch.float32, inplace=True)
-
-    return optimized, f" with Intel's extension {ipex.__version__}"
-
-
 def with_compiler():
     """torch.compile for a model; what it imports is not part of a step's memory."""
     import torch._inductor.compile_fx  # noqa: F401
 
-    return lambda model, optimizer: (torch.compile(model), optimizer), ""
+    return lambda model, optimizer: (torch.compile(model), optimizer)
 
 
 def as_given(model, optimizer):
@@ -303,7 +288,7 @@ def main():
     torch.set_num_threads(threads)
     torch.manual_seed(1)
     amp = precision == "amp_bf16"
-    optimized, extension = {"ipex": lambda: with_extension(amp), "compiled": with_compiler}.get(variant, lambda: (as_given, ""))()
+    optimized = with_compiler() if variant == "compiled" else as_given
     make = maker_of(name)
     parameters = 0
 
@@ -316,11 +301,13 @@ def main():
     reset_peak()
     autocast = functools.partial(torch.autocast, "cpu", torch.bfloat16, enabled=amp)
     step, items = make(autocast, counted)
-    print(json.dumps({"ready": True, "version": torch.__version__ + extension, "items": items, "parameters": parameters}), flush=True)
+    print(json.dumps({"ready": True, "version": torch.__version__, "items": items, "parameters": parameters}), flush=True)
     for line in sys.stdin:
         command = line.split()
         if command[0] == "first":
-            print(json.dumps({"losses": [loss.item() for loss in step()]}), flush=True)
+            start = time.perf_counter()
+            losses = [loss.item() for loss in step()]
+            print(json.dumps({"losses": losses, "seconds": time.perf_counter() - start}), flush=True)
             if variant == "compiled":
                 reset_peak()
         elif command[0] == "run":

@@ -86,14 +86,16 @@ def merged(rows, measured):
 
 
 def is_pytorch(opponent):
-    return opponent.startswith("pytorch") or opponent == "ipex"
+    return opponent.startswith("pytorch")
 
 
 def opponent_name(row):
     if not is_pytorch(row["opponent"]):
         return f"own {NAMES[row['opponent']]}"
     amp = row["precision"] == "amp_bf16" and row["opponent"] != "pytorch_fp32"
-    compiled = ", compiled" if row["opponent"] == "pytorch_compiled" else ""
+    compiled = ""
+    if row["opponent"] == "pytorch_compiled":
+        compiled = f", compiled ({row['compile_seconds']:.0f} s)" if "compile_seconds" in row else ", compiled"
     return f"PyTorch {row['version']} {'autocast bf16' if amp else 'FP32'}{compiled}"
 
 
@@ -178,8 +180,8 @@ def markdown(rows):
         "# Training steps compared",
         "",
         "`./run bench` (rows as it measured them, on the days they name: `bench/RESULTS.json`), threads pinned but beside busy "
-        "loops. PyTorch is eager, channels_last, with fused SGD, unless a note says otherwise; with Intel's extension, after "
-        "`ipex.optimize`; compiled, after `torch.compile`. A step is forward, "
+        "loops. PyTorch is eager, channels_last, with fused SGD, unless a note says otherwise; compiled, after `torch.compile`, whose time "
+        "for the first step is in brackets. A step is forward, "
         "loss, backward and update. Both processes take turns; the ratio is the median over pairs of neighbouring blocks "
         "(quartiles; range) of the time of the table's clock, above 1 means that Tandem in the precision of the second column is "
         "faster. Memory is the peak of resident bytes above the process before the model was built.",

@@ -16,15 +16,13 @@ class Workload(typing.NamedTuple):
     files: str = ""  # script for the peer's interpreter that writes the input files
     parameters: int = 0  # of the model on both sides; 0: not compared
     first_loss: float = 0.0  # of both sides, up to FIRST_LOSS_TOLERANCE; 0: not compared
-    compiled: bool = False  # torch.compile is a further opponent
 
 
 FIRST_LOSS_TOLERANCE = 0.2  # logits of a new GPT-2 have a variance of 0.3, which adds half of it to the logarithm of the classes
 
 
 def transformer(description, network, steps, warmup, items, parameters, classes, note=""):
-    return Workload(description, network, steps, warmup, items, note=note, parameters=parameters, first_loss=math.log(classes),
-                    compiled=True)
+    return Workload(description, network, steps, warmup, items, note=note, parameters=parameters, first_loss=math.log(classes))
 
 
 WORKLOADS = {
@@ -91,11 +89,10 @@ WORKLOADS = {
     "resnet20_shared": Workload("ResNet-20, 28×28×1, batch 128, beside two busy loops", "resnet20", 2, 10, 128, loops=2),
 }
 NAMES = {"fp32": "FP32", "amp_bf16": "AMP-BF16", "amp_fp16": "AMP-FP16"}
-# Opponents of Tandem by its precision: PyTorch in that precision, the same compiled or with Intel's extension, PyTorch in FP32 if
-# that is faster, or Tandem's FP32.
-OPPONENTS = {"fp32": ["pytorch", "pytorch_compiled", "ipex"],
-             "amp_bf16": ["pytorch", "pytorch_compiled", "ipex", "pytorch_fp32", "fp32"], "amp_fp16": ["fp32"]}
-ON_REQUEST = {"ipex"}  # needs a separate environment
+# Opponents of Tandem by its precision: PyTorch in that precision, the same compiled, PyTorch in FP32 if that is faster, or Tandem's
+# FP32.
+OPPONENTS = {"fp32": ["pytorch", "pytorch_compiled"], "amp_bf16": ["pytorch", "pytorch_compiled", "pytorch_fp32", "fp32"],
+             "amp_fp16": ["fp32"]}
 # Levels of Tandem (docs/cpu.md), with the settings that limit PyTorch and its libraries to the same instructions.
 LEVELS = {
     "v2": {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41", "MKL_ENABLE_INSTRUCTIONS": "SSE4_2"},
