@@ -85,11 +85,12 @@ const options::Schema& TextFileOptions::schema() {
 TextCorpus read_text_files(const TextFileOptions& files, const CorpusOptions& options) {
   options::require_sound("text", TextFileOptions::schema(), &files);
   std::deque<files::TextView> texts;  // views refer to them, so they must not move
-  const auto read = [&](const TextFileOptions::Paths& paths) {
+  const auto read = [&](const TextFileOptions::Paths& paths, std::string_view key) {
     std::vector<FileLine> lines;
     for (const std::string& path : paths.items) {
       for (const std::string& file : files_of(path)) {
-        files::require_there(files::kind_of(file) != files::Kind::absent, file, "there is no such file");
+        files::require_there(files::kind_of(file) != files::Kind::absent, key,
+                             "{}: there is no such text file, nor a folder of .txt files", file);
         texts.emplace_back(file, kMaxCorpusBytes);
         const std::string_view text = texts.back().text();
         const std::vector<std::string_view> found = lines_of(text, file, files.max_line);
@@ -103,14 +104,14 @@ TextCorpus read_text_files(const TextFileOptions& files, const CorpusOptions& op
   };
   require(!files.train.items.empty(), "data.train", "names no file");
   const std::string where = name_of_paths(files.train);
-  std::vector<FileLine> train = read(files.train);
+  std::vector<FileLine> train = read(files.train, "data.train");
   const std::size_t all = train.size();
   const std::vector<FileLine> test =
-      files.test ? read(*files.test)
+      files.test ? read(*files.test, "data.test")
                  : set_aside(train, all, files.test_fraction, where, "test_fraction", "lines");
   const std::vector<FileLine> validation =
       files.validation
-          ? read(*files.validation)
+          ? read(*files.validation, "data.validation")
           : set_aside(train, all, files.validation_fraction, where, "validation_fraction", "lines");
   const auto texts_of = options.keeps_line_ends() ? document_texts : line_texts;
   return make_corpus({texts_of(train), texts_of(validation), texts_of(test)}, options, where);

@@ -85,8 +85,8 @@ bool can(ConvAlgorithm algorithm, Pass pass, DType dtype) {
 
 void for_each_way(const std::function<void(Pass, DType)>& check) {
   for (const ConvAlgorithm algorithm :
-       {ConvAlgorithm::library, ConvAlgorithm::direct, ConvAlgorithm::winograd})
-    for (const DType dtype : {DType::f32, DType::bf16})
+       {ConvAlgorithm::library, ConvAlgorithm::direct, ConvAlgorithm::winograd, ConvAlgorithm::amx})
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
       for (const Pass pass : kPasses) {
         if (!can(algorithm, pass, dtype)) continue;
         const cpu::ForcedConvolution forced(algorithm);

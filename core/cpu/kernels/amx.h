@@ -8,9 +8,58 @@
 #define TANDEM_AMX 1
 #include <immintrin.h>
 
+#include <bit>
+#include <cstring>
+
 namespace tandem::cpu::TANDEM_LEVEL {
 
 #define TANDEM_AMX_CODE __attribute__((target("amx-tile,amx-bf16")))
+
+#if defined(__SANITIZE_ADDRESS__)
+// Sanitizers do not see the memory that tile instructions access. Plain code stands for them.
+struct EmulatedTiles {
+  std::uint8_t rows[8];
+  alignas(64) std::uint8_t bytes[8][16][64];
+
+  void load(int tile, const void* from, long step) {
+    for (long r = 0; r < rows[tile]; ++r)
+      std::memcpy(bytes[tile][r], static_cast<const std::uint8_t*>(from) + r * step, 64);
+  }
+  void store(int tile, void* to, long step) const {
+    for (long r = 0; r < rows[tile]; ++r)
+      std::memcpy(static_cast<std::uint8_t*>(to) + r * step, bytes[tile][r], 64);
+  }
+  void zero(int tile) { std::memset(bytes[tile], 0, sizeof bytes[tile]); }
+  // sums += a·b
+  void multiply(int sums, int a, int b) {
+    const auto factor = [&](int tile, int row, int i) {
+      std::uint16_t bits;
+      std::memcpy(&bits, bytes[tile][row] + 2 * i, sizeof bits);
+      return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+    };
+    for (int r = 0; r < rows[sums]; ++r) {
+      float row[16];
+      std::memcpy(row, bytes[sums][r], sizeof row);
+      for (int k = 0; k < 32; ++k)
+        for (int c = 0; c < 16; ++c) row[c] += factor(a, r, k) * factor(b, k / 2, 2 * c + k % 2);
+      std::memcpy(bytes[sums][r], row, sizeof row);
+    }
+  }
+};
+inline thread_local EmulatedTiles emulated_tiles;
+#undef _tile_loadconfig
+#undef _tile_release
+#undef _tile_loadd
+#undef _tile_stored
+#undef _tile_zero
+#undef _tile_dpbf16ps
+#define _tile_loadconfig(config) std::memcpy(emulated_tiles.rows, (config)->rows, sizeof emulated_tiles.rows)
+#define _tile_release()
+#define _tile_loadd(tile, from, step) emulated_tiles.load(tile, from, step)
+#define _tile_stored(tile, to, step) emulated_tiles.store(tile, to, step)
+#define _tile_zero(tile) emulated_tiles.zero(tile)
+#define _tile_dpbf16ps(sums, a, b) emulated_tiles.multiply(sums, a, b)
+#endif
 
 inline constexpr Index kTile = 16;       // rows of a tile; columns of f32
 inline constexpr Index kTileDepth = 32;  // columns of bf16

@@ -67,7 +67,8 @@ TEST_CASE("several files and folders are one text, in the order in which they ar
   const TextCorpus parted = datasets::read_text_files(
       {.train = Paths{first, more, last}, .validation_fraction = 0.0, .test_fraction = 0.2});
   CHECK(text_of(parted, parted.test) == "a <unk> <end>");
-  CHECK_FAILS(UserError, datasets::read_text_files({.train = Paths{first, nowhere}}), "nowhere] there is no");
+  CHECK_FAILS(UserError, datasets::read_text_files({.train = Paths{first, nowhere}}),
+              "nowhere: there is no such text file");
   write(folder, "bad", "ok\nb\xe9\n");
   CHECK_FAILS(UserError, datasets::read_text_files({.train = Paths{first, (folder / "bad").string()}}),
               "bad:2] byte 2");
