@@ -59,7 +59,7 @@ const std::vector<std::string_view> kShapes{"1>16@9b3",
                                             "40>40@7x20k5g40b2",
                                             "16>16@11s2g16b2",
                                             "16>16@5x4b37",   // several images a unit, with a rest
-                                            "48>16@63x50b2",  // several units an image
+                                            "48>16@40x33b1",  // several units an image
                                             "16>80@66x67s2b1",
                                             "96>32@5x6p2x1b9",
                                             "32>16@40x41k5x1d2b1",
