@@ -166,7 +166,11 @@ std::optional<ConvAlgorithm> own_kernel(Pass pass, const Convolution& p, DType d
 // where it reaches 85 to 95 % of peak.
 bool leaves_bf16_to_library(Pass pass, const Convolution& p, const ConvMachine& machine) {
   if (!machine.library_bf16 || is_depthwise(p)) return false;
-  if (machine.level == Level::amx) return !amx_suits(pass, p, DType::bf16, machine);
+  if (machine.level == Level::amx) {
+    const bool line =
+        pass == Pass::forward && p.channels == 1 && is_dense(p);  // no tiles in the library, either
+    return !line && !amx_suits(pass, p, DType::bf16, machine);
+  }
   constexpr Index kWide = 32;  // pixels
   if (p.channels % kPanelChannels != 0 || p.out_channels % kPanelChannels != 0) {
     // There are no panels, so channels cannot be paired.
