@@ -49,7 +49,7 @@ inline double tolerance(DType dtype) {
 }
 
 // For sums of products of f16 or bf16 that are left in f32. AMX tiles multiply f16 as two bf16 and leave out
-// low·low, at most 2⁻¹⁸ of each product (core/cpu/kernels/conv_amx.h).
+// low·low, at most 2⁻¹⁸ of each product (core/cpu/kernels/bf16_parts.h).
 inline double tolerance_of_sums(DType operands, DType result) {
   const bool parts = operands == DType::f16 && result == DType::f32 && cpu::level() == cpu::Level::amx;
   return tolerance(result) + (parts ? 0x1p-18 : 0.0);

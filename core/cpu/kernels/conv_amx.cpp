@@ -53,7 +53,7 @@ class Panel {
   void copy(const S* from, const ConvUnit& unit, BFloat16* panel) const {
     rows_.over_rows(from, unit, [&](Index plane, Index position, const S* pixels, Index count, Index step) {
       copy_part<0>(pixels, count, step, panel + at(0, 0, plane, position));
-      if constexpr (kParts < S >> 1) copy_part<1>(pixels, count, step, panel + at(1, 0, plane, position));
+      if constexpr (kParts<S> == 2) copy_part<1>(pixels, count, step, panel + at(1, 0, plane, position));
     });
   }
 

@@ -15,7 +15,7 @@ using onednn::Pass;
 namespace {
 
 constexpr Index kUnitPositions = 256;
-constexpr Index kMostTaps = 6;  // tiles of sums that share a tile of x
+constexpr Index kMostTaps = 6;  // tiles of sums that share a tile of dy
 constexpr Index kTileFloats = kTile * kTile;
 
 // Of a product of tiles, over `count` tiles of positions.
@@ -121,7 +121,7 @@ class Pairs {
         for (Index c = 0; c < rows_.channels() / kTile; ++c) {
           const S* run = pixels ? pixels + c * kTile : nullptr;
           copy_row<0>(paired, run, count, step, split, to + at(0, plane, c, first));
-          if constexpr (kParts < S >> 1)
+          if constexpr (kParts<S> == 2)
             copy_row<1>(paired, run, count, step, split, to + at(1, plane, c, first));
         }
       }

@@ -100,25 +100,15 @@ void with_gemm(const Matmul& p, const float* a, const float* b, float* c) {
   });
 }
 
-// Whether AMX tiles of our own multiply operands of one 16-bit dtype. For bf16 oneDNN's are faster unless
-// lines of the cache hold parts of two rows.
-bool prefers_tiles([[maybe_unused]] const Matmul& p, [[maybe_unused]] DType dtype) {
 #if defined(TANDEM_AMX)
+// Whether AMX tiles of our own multiply operands of a 16-bit dtype. For bf16 oneDNN's are faster unless lines
+// of the cache hold parts of two rows.
+bool prefers_tiles(const Matmul& p, DType dtype) {
   constexpr Index kUses = 32;  // of an element, for which its copy pays
   if (level() != Level::amx || p.batch != 1 || p.k == 0 || p.m < kUses || p.n < kUses) return false;
   return dtype == DType::f16 || p.lda % kTileDepth != 0 || p.ldb % kTileDepth != 0;
-#else
-  return false;
-#endif
 }
-
-void in_tiles([[maybe_unused]] const Matmul& p, [[maybe_unused]] const Tensor& a,
-              [[maybe_unused]] const Tensor& b, [[maybe_unused]] const Tensor& bias,
-              [[maybe_unused]] const Tensor& c) {
-#if defined(TANDEM_AMX)
-  multiply_in_tiles(p, a.raw(), b.raw(), p.bias ? bias.data<float>() : nullptr, c.raw());
 #endif
-}
 
 struct CpuMatmul final : MatmulKernels {
   void matmul(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& c,
@@ -129,12 +119,15 @@ struct CpuMatmul final : MatmulKernels {
     const bool f64 =
         a.dtype() == DType::f64 || b.dtype() == DType::f64 || (p.bias && bias.dtype() == DType::f64);
     const bool small = p.batch * p.m * p.n * p.k <= kSmallProduct;
+#if defined(TANDEM_AMX)
     if (!f64 && !small && is_16bit(a.dtype()) && a.dtype() == b.dtype() &&
         (c.dtype() == a.dtype() || c.dtype() == DType::f32) && prefers_tiles(p, a.dtype())) {
       p.dtype = a.dtype();
       p.result = c.dtype();
-      return in_tiles(p, a, b, as(bias, DType::f32), c);
+      const Tensor offset = as(bias, DType::f32);
+      return multiply_in_tiles(p, a.raw(), b.raw(), p.bias ? offset.data<float>() : nullptr, c.raw());
     }
+#endif
     const bool bf16 =
         !f64 && !small && a.dtype() == DType::bf16 && b.dtype() == DType::bf16 && onednn::multiplies_bf16();
     const DType wide = f64 ? DType::f64 : DType::f32;

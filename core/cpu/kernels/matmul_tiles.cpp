@@ -248,7 +248,7 @@ class Multiplier {
   template <class Visitor>
   static void over_parts(const Visitor& visit) {
     visit.template operator()<0>();
-    if constexpr (kParts < S >> 1) visit.template operator()<1>();
+    if constexpr (kParts<S> == 2) visit.template operator()<1>();
   }
 
   // Rows from `row` to `rows`, columns from `column` to `columns` of a matrix that may be stored transposed.
