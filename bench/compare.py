@@ -225,13 +225,13 @@ def take_turns(tandem, other, own, steps, options, cores, title):
 
 
 def shows(workload, precision, opponent, clock):
-    """Whether a contest is measured. Beside busy loops, one precision suffices, and CPU seconds do not show waiting. Parts have one
+    """Whether a contest is measured. Beside busy loops, PyTorch is the opponent, and CPU seconds do not show waiting. Parts have one
     precision and one opponent; PyTorch is compiled for whole steps on idle cores."""
     if opponent == "pytorch_compiled" and WORKLOADS[workload].loops > 0:
         return False
     if WORKLOADS[workload].part:
         return precision == "fp32" and opponent == "pytorch"
-    return WORKLOADS[workload].loops == 0 or (precision == "fp32" and clock == "wall")
+    return WORKLOADS[workload].loops == 0 or (opponent == "pytorch" and clock == "wall")
 
 
 def report(result):
@@ -271,7 +271,7 @@ def main():
                 for o in OPPONENTS[p] if o in (options.against or OPPONENTS[p]) and shows(w, p, o, options.clock)]
     if not contests:
         parser.error("nothing to compare: fp32 is compared with PyTorch, amp_bf16 with both, amp_fp16 with fp32; "
-                     "beside busy loops only fp32 is, by the wall clock, and parts only in fp32 with PyTorch")
+                     "beside busy loops PyTorch is the opponent, by the wall clock, and parts only in fp32 with PyTorch")
     measured = [measure_with_files(contest, options, cores) for contest in contests]
     results.record(measured, options.output)
     print(f"written to {options.output}")

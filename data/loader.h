@@ -17,7 +17,7 @@ namespace tandem::datasets {
 // Prefetching. With a device, only the thread that drives it uses the loader; the workers touch host memory
 // only, and copies overlap with computation.
 struct Ahead {
-  // 0: `next` fills batches on the OpenMP team of the calling thread.
+  // 0: `next` fills batches on the calling thread and its helpers (core/cpu/parallel.h).
   // n: n worker threads keep up to n + prefetch batches ahead.
   int threads = 0;
   int prefetch = 2;

@@ -8,6 +8,7 @@
 #include <exception>
 #include <numeric>
 
+#include "core/cpu/parallel.h"
 #include "core/error.h"
 #include "data/decorators.h"
 #include "data/limits.h"
@@ -65,8 +66,7 @@ std::bitset<256> values_in(const std::vector<fs::path>& masks, const SetOptions&
   const ImageReading reading = common.image_reading();
   std::vector<std::bitset<256>> found(masks.size());
   std::vector<std::exception_ptr> errors(masks.size());
-#pragma omp parallel for schedule(dynamic)
-  for (std::size_t i = 0; i < masks.size(); ++i) {
+  cpu::parallel_for(true, masks.size(), [&](std::size_t i) {
     try {
       const Tensor mask = read_indices(masks[i], reading);
       const std::uint8_t* value = mask.data<std::uint8_t>();
@@ -74,7 +74,7 @@ std::bitset<256> values_in(const std::vector<fs::path>& masks, const SetOptions&
     } catch (...) {
       errors[i] = std::current_exception();
     }
-  }
+  });
   std::vector<std::string> reasons;
   for (const std::exception_ptr& error : errors) {
     try {

@@ -6,6 +6,7 @@
 #include <exception>
 #include <numeric>
 
+#include "core/cpu/parallel.h"
 #include "core/error.h"
 #include "data/decorators.h"
 #include "data/image_preprocess.h"
@@ -229,15 +230,7 @@ void SampleSource::fill(const BatchKey& key, bool parallel, BatchBuffer& buffer)
       error.note(i);
     }
   };
-  if (!parallel) {
-    for (Index i = 0; i < count; ++i) work(i);
-  } else if (dataset_->decodes()) {
-#pragma omp parallel for schedule(dynamic)
-    for (Index i = 0; i < count; ++i) work(i);
-  } else {
-#pragma omp parallel for schedule(static)
-    for (Index i = 0; i < count; ++i) work(i);
-  }
+  cpu::parallel_for(parallel, count, work);
   error.rethrow();
   complete(key, samples, parallel, buffer);
 }

@@ -49,7 +49,7 @@ class Source {
   // Samples in the first `number` batches of an epoch. With shards: in the undivided batches whose parts all
   // come before, so that a position is independent of the division.
   virtual Index samples_before(const BatchKey& key) const = 0;
-  // Fills a batch; thread-safe. `parallel`: uses the OpenMP team of the calling thread. Throws UserError that
+  // Fills a batch; thread-safe. `parallel`: in parallel loops of the calling thread. Throws UserError that
   // names the unreadable file.
   virtual void fill(const BatchKey& key, bool parallel, BatchBuffer& buffer) const = 0;
   // Device of the batches.

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/cpu/parallel.h"
 #include "core/error.h"
 #include "core/random.h"
 #include "data/limits.h"
@@ -109,15 +110,13 @@ std::shared_ptr<InMemoryDataset> make_synthetic(const SyntheticOptions& options)
   const Index sample = static_cast<Index>(bytes) / options.count;
   std::vector<std::vector<float>> patterns(
       static_cast<std::size_t>(std::min(options.classes, options.count)));
-#pragma omp parallel for schedule(static)
-  for (std::size_t k = 0; k < patterns.size(); ++k)
-    patterns[k] = class_pattern(options, static_cast<Index>(k));
-#pragma omp parallel for schedule(static)
-  for (Index i = 0; i < options.count; ++i) {
+  cpu::parallel_for(true, patterns.size(),
+                    [&](std::size_t k) { patterns[k] = class_pattern(options, static_cast<Index>(k)); });
+  cpu::parallel_for(true, options.count, [&](Index i) {
     labels.data<std::int64_t>()[i] = i % options.classes;
     draw_sample(options, patterns[static_cast<std::size_t>(i % options.classes)], i,
                 images.data<std::uint8_t>() + i * sample);
-  }
+  });
   DatasetInfo info{.name = "synthetic", .classes = options.classes};
   return std::make_shared<InMemoryDataset>(images, labels, std::move(info), "synthetic");
 }

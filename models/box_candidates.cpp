@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "core/backend.h"
+#include "core/cpu/parallel.h"
 #include "core/error.h"
 #include "core/kernels/softmax.h"
 
@@ -57,13 +58,12 @@ Candidates surest(const std::vector<Candidates>& of_block, std::size_t classes,
   for (const Candidates& block : of_block)
     for (std::size_t label = 1; label < classes; ++label)
       found[label].insert(found[label].end(), block[label].begin(), block[label].end());
-#pragma omp parallel for schedule(dynamic) if (are_many(found))
-  for (std::size_t label = 1; label < found.size(); ++label) {
-    std::vector<Candidate>& each = found[label];
+  cpu::parallel_for(are_many(found), static_cast<Index>(found.size()), [&](Index label) {
+    std::vector<Candidate>& each = found[static_cast<std::size_t>(label)];
     const std::size_t most = std::min(each.size(), static_cast<std::size_t>(options.per_class));
     std::partial_sort(each.begin(), each.begin() + static_cast<std::ptrdiff_t>(most), each.end(), surer);
     each.resize(most);
-  }
+  });
   return found;
 }
 
@@ -71,24 +71,17 @@ struct AnchorRange {
   Index first, last;
 };
 
-// Calls add(range, found) for blocks of anchors, one thread per block, on the OpenMP team.
+// Calls add(range, found) for blocks of anchors, in parallel.
 template <class Add>
 Candidates collected(Index anchors, Index classes, const CandidateOptions& options, const Add& add) {
   constexpr Index kBlock = 1024;
-  const auto blocks = static_cast<std::size_t>((anchors + kBlock - 1) / kBlock);
-  std::vector<Candidates> of_block(blocks, Candidates(static_cast<std::size_t>(classes)));
-  std::vector<std::exception_ptr> errors(blocks);
-#pragma omp parallel for schedule(dynamic) if (blocks > 1)
-  for (std::size_t block = 0; block < blocks; ++block) {
-    const Index first = static_cast<Index>(block) * kBlock;
-    try {
-      add(AnchorRange{first, std::min(anchors, first + kBlock)}, of_block[block]);
-    } catch (...) {
-      errors[block] = std::current_exception();
-    }
-  }
-  for (const std::exception_ptr& error : errors)
-    if (error) std::rethrow_exception(error);
+  const Index blocks = (anchors + kBlock - 1) / kBlock;
+  std::vector<Candidates> of_block(static_cast<std::size_t>(blocks),
+                                   Candidates(static_cast<std::size_t>(classes)));
+  cpu::parallel_for(true, blocks, [&](Index block) {
+    const Index first = block * kBlock;
+    add(AnchorRange{first, std::min(anchors, first + kBlock)}, of_block[static_cast<std::size_t>(block)]);
+  });
   return surest(of_block, static_cast<std::size_t>(classes), options);
 }
 

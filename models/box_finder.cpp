@@ -4,6 +4,7 @@
 
 #include "autograd/modes.h"
 #include "autograd/ops/elementwise.h"
+#include "core/cpu/parallel.h"
 
 namespace tandem::models {
 
@@ -29,8 +30,7 @@ std::vector<std::vector<FoundBox>> find_boxes(const AnchorOutput& output, const 
   std::vector<std::exception_ptr> errors(images);
   const std::size_t each = images > 0 ? scores.size() / images : 0, boxes = grid.size();
   // Several images take one thread each; a single image is divided.
-#pragma omp parallel for schedule(dynamic) if (images > 1)
-  for (std::size_t i = 0; i < images; ++i) {
+  cpu::parallel_for(images > 1, images, [&](std::size_t i) {
     try {
       found[i] =
           find_boxes(candidates_of_logits(scores.subspan(i * each, each), classes, options.candidates()),
@@ -38,7 +38,7 @@ std::vector<std::vector<FoundBox>> find_boxes(const AnchorOutput& output, const 
     } catch (...) {
       errors[i] = std::current_exception();
     }
-  }
+  });
   for (const std::exception_ptr& error : errors)
     if (error) std::rethrow_exception(error);
   return found;

@@ -9,7 +9,7 @@
 namespace tandem::models {
 
 // Probabilities are the softmax of the scores in FP32 for any dtype. Images, or the anchors and classes of a
-// single image, are spread over the OpenMP team with identical bits. Throws UserError naming the image of the
+// single image, are computed in parallel with identical bits. Throws UserError naming the image of the
 // batch if a score is NaN.
 std::vector<std::vector<FoundBox>> find_boxes(const AnchorOutput& output, const Tensor& anchors,
                                               const SuppressionOptions& options);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/cpu/parallel.h"
 #include "core/error.h"
 
 namespace tandem::models {
@@ -76,9 +77,10 @@ std::vector<FoundBox> find_boxes(const Candidates& by_class, std::span<const flo
   ensure(codes.size() == anchors.size() && options.variances.size() == 2, "detection",
          "{} codes for {} anchors", codes.size() / 4, anchors.size() / 4);
   std::vector<std::vector<FoundBox>> of_class(by_class.size());
-#pragma omp parallel for schedule(dynamic) if (are_many(by_class))
-  for (std::size_t label = 1; label < by_class.size(); ++label)
-    of_class[label] = boxes_of_class(static_cast<Index>(label), by_class[label], codes, anchors, options);
+  cpu::parallel_for(are_many(by_class), static_cast<Index>(by_class.size()), [&](Index label) {
+    const auto of = static_cast<std::size_t>(label);
+    if (label > 0) of_class[of] = boxes_of_class(label, by_class[of], codes, anchors, options);
+  });
   std::vector<FoundBox> found;
   for (const auto& boxes : of_class) found.insert(found.end(), boxes.begin(), boxes.end());
   // Stable: keeps the order of classes and anchors.

@@ -5,6 +5,7 @@
 #include <exception>
 #include <filesystem>
 
+#include "core/cpu/parallel.h"
 #include "core/error.h"
 #include "data/decorators.h"
 #include "data/image_file.h"
@@ -65,14 +66,13 @@ template <class Read>
 std::vector<Tensor> read_all(const std::vector<fs::path>& files, const Read& read) {
   std::vector<Tensor> images(files.size());
   std::vector<std::exception_ptr> errors(files.size());
-#pragma omp parallel for schedule(dynamic)
-  for (std::size_t i = 0; i < files.size(); ++i) {
+  cpu::parallel_for(true, files.size(), [&](std::size_t i) {
     try {
       images[i] = read(files[i]);
     } catch (...) {
       errors[i] = std::current_exception();
     }
-  }
+  });
   for (const std::exception_ptr& error : errors)
     if (error) std::rethrow_exception(error);
   std::erase_if(images, [](const Tensor& image) { return !image.defined(); });

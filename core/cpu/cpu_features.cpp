@@ -12,6 +12,7 @@
 #include <set>
 
 #include "core/cgroup.h"
+#include "core/cpu/parallel.h"
 #include "core/cpu/team.h"
 #include "core/error.h"
 
@@ -214,7 +215,7 @@ int usable_cpus(const std::string& root) {
 }
 
 int threads() {
-  if (omp_in_parallel()) return 1;
+  if (is_in_loop() || omp_in_parallel()) return 1;
   prepare_team();
   return omp_get_max_threads();
 }

@@ -44,7 +44,8 @@ int available_cpus();
 // Usable CPUs: available_cpus(), or the container's CPU quota, rounded up. `root` contains /proc and /sys.
 int usable_cpus(const std::string& root = "/");
 
-// Size of the OpenMP team, which is created by the first call (core/cpu/team.h); 1 within a parallel region.
+// Number of threads of a parallel loop (core/cpu/parallel.h): OpenMP's number for the calling thread, checked by
+// the first call (core/cpu/team.h); 1 within a loop.
 // `set_threads` throws UserError unless 1 <= count <= 1024, and is limited by OMP_THREAD_LIMIT.
 int threads();
 void set_threads(int count);

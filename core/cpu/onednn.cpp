@@ -460,6 +460,7 @@ void gemm(const Matmul& p, const float* a, const float* b, float* c) {
 
 std::unique_ptr<Primitive> reorder(const Layout* from, const Layout* to, bool accumulate) {
   const std::string where = "reorder of weights";
+  const TeamSize one(1);
   const Attributes attr = attributes(accumulate);
   PrimitiveDesc pd;
   check(dnnl_reorder_primitive_desc_create(&pd.value, from->desc, engine(), to->desc, engine(), attr), where);

@@ -1,5 +1,5 @@
-// Linking this file (CMake: tandem::short_spin) makes OpenMP threads spin for kSpinMicroseconds and then
-// sleep, unless OMP_WAIT_POLICY or GOMP_SPINCOUNT is set.
+// Linking this file (CMake: tandem::short_spin) makes OpenMP's threads, which compute oneDNN's convolutions of few
+// images, spin for kSpinMicroseconds and then sleep, unless OMP_WAIT_POLICY or GOMP_SPINCOUNT is set.
 //
 // GNU's libgomp reads GOMP_SPINCOUNT once in its constructor, which runs before all code of the program
 // except .preinit_array. At that point the C library does not own the environment vector yet (glibc:

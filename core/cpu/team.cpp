@@ -104,6 +104,9 @@ bool form_team() {
   require(present == asked, "OpenMP", "requested a team of {} threads, got {} ({})", asked, present,
           text_of_variables());
   require_stack(least, reason_of_stacks(), "a worker thread");
+  // Parallel loops have threads of their own. OpenMP's, which may spin for long, start again when oneDNN
+  // needs them.
+  omp_pause_resource_all(omp_pause_soft);
   return true;
 }
 

@@ -1,5 +1,6 @@
-// The OpenMP thread team, with a guaranteed size. oneDNN's kernels are created for a number of threads; with
-// fewer they hang or leave parts of the result unwritten.
+// OpenMP's thread team, with a guaranteed size, for oneDNN's kernels that have more than one thread. They are
+// created for a number of threads; with fewer they hang or leave parts of the result unwritten. All other
+// loops have threads of their own (core/cpu/parallel.h).
 #pragma once
 
 #include <cstddef>
@@ -12,9 +13,10 @@ namespace tandem::cpu {
 // Minimum stack size of a team's threads in bytes, several times the need of the deepest kernel.
 inline constexpr std::size_t kLeastStack = std::size_t{512} << 10;
 
-// Prepares and starts the team, once per computing thread. Prevents smaller teams than requested
-// (OMP_DYNAMIC, OMP_MAX_ACTIVE_LEVELS) and requests at most OMP_THREAD_LIMIT threads. Throws UserError with
-// the variable's name if the team has another size, or a thread's stack is smaller than kLeastStack.
+// Prepares the team, once per computing thread, and starts it once to check it. Prevents smaller teams than
+// requested (OMP_DYNAMIC, OMP_MAX_ACTIVE_LEVELS) and requests at most OMP_THREAD_LIMIT threads. Throws
+// UserError with the variable's name if the team has another size, or a thread's stack is smaller than
+// kLeastStack.
 void prepare_team();
 
 // OMP_THREAD_LIMIT, or the largest possible count.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/cpu/parallel.h"
 #include "core/error.h"
 
 namespace tandem::datasets {
@@ -104,8 +105,8 @@ void mix_pair(const MixArguments& arguments, Index first, Index second, float* i
 
 void mix_batch(const MixArguments& arguments, float* images, float* targets) {
   const auto count = static_cast<Index>(arguments.samples.size());
-#pragma omp parallel for schedule(static) if (arguments.parallel)
-  for (Index i = 0; i < (count + 1) / 2; ++i) mix_pair(arguments, i, count - 1 - i, images, targets);
+  cpu::parallel_for(arguments.parallel, (count + 1) / 2,
+                    [&](Index i) { mix_pair(arguments, i, count - 1 - i, images, targets); });
 }
 
 }  // namespace tandem::datasets

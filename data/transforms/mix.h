@@ -34,7 +34,7 @@ struct MixArguments {
   Extents extents;
   Index channels = 1;
   Index classes = 0;
-  bool parallel = true;  // on the OpenMP team
+  bool parallel = true;  // in a parallel loop
 };
 void mix_batch(const MixArguments& arguments, float* images, float* targets);
 

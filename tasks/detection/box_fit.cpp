@@ -3,10 +3,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <vector>
 
 #include "autograd/ops/boxes.h"
+#include "core/cpu/parallel.h"
 #include "models/box_suppression.h"
 
 namespace tandem::tasks {
@@ -76,10 +78,10 @@ BoxFit fit_of(const datasets::BoxCorpus& corpus, const Tensor& anchors, Index si
     unmatched += *match_boxes(on_host, rows, options).unmatched.data<std::int32_t>();
   }
   if (boxes.empty()) return {};
-  Index uncovered = 0;
-#pragma omp parallel for schedule(static) reduction(+ : uncovered)
-  for (std::size_t i = 0; i < boxes.size(); ++i)
-    uncovered += overlapped(boxes[i], corners, options.threshold) ? 0 : 1;
+  std::atomic<Index> uncovered = 0;
+  cpu::parallel_for(true, static_cast<Index>(boxes.size()), [&](Index i) {
+    uncovered += overlapped(boxes[static_cast<std::size_t>(i)], corners, options.threshold) ? 0 : 1;
+  });
   std::ranges::sort(sizes);
   return {.boxes = static_cast<Index>(boxes.size()),
           .tenth = quantile(sizes, 0.1),

@@ -36,52 +36,46 @@ class Backward {
 
   // Gradients of the scores, dscores [Tq,N,Tk], at unmasked keys.
   void scores() {
-#pragma omp parallel if (size_.parallel())
-    {
+    parallel_ranges(size_.parallel(), size_.rows * size_.queries, [&](Range range) {
       std::vector<C> weights(count(size_.keys)), dweights(weights.size());
       std::vector<C> dcontext(count(size_.channels)), value(dcontext.size());
-#pragma omp for collapse(2) schedule(dynamic)
-      for (Index n = 0; n < size_.rows; ++n) {
-        for (Index t = 0; t < size_.queries; ++t) {
-          const Index row = t * size_.rows + n, last = seen(n, t);
-          load_row(args_.weights, row, size_.keys, weights.data());
-          if (args_.dweights.defined()) load_row(args_.dweights, row, size_.keys, dweights.data());
-          if (args_.dcontext.defined()) {
-            load_row(args_.dcontext, row, size_.channels, dcontext.data());
-            for (Index s = 0; s < last; ++s) {
-              load_row(args_.in.value, s * size_.rows + n, size_.channels, value.data());
-              const C *a = dcontext.data(), *b = value.data();
-              const C dot = sum_of<C>(size_.channels, [&](Index c) { return a[c] * b[c]; });
-              dweights[count(s)] = args_.dweights.defined() ? dweights[count(s)] + dot : dot;
-            }
+      for (Index i = range.first; i < range.last; ++i) {
+        const Index n = i / size_.queries, t = i % size_.queries;
+        const Index row = t * size_.rows + n, last = seen(n, t);
+        load_row(args_.weights, row, size_.keys, weights.data());
+        if (args_.dweights.defined()) load_row(args_.dweights, row, size_.keys, dweights.data());
+        if (args_.dcontext.defined()) {
+          load_row(args_.dcontext, row, size_.channels, dcontext.data());
+          for (Index s = 0; s < last; ++s) {
+            load_row(args_.in.value, s * size_.rows + n, size_.channels, value.data());
+            const C *a = dcontext.data(), *b = value.data();
+            const C dot = sum_of<C>(size_.channels, [&](Index c) { return a[c] * b[c]; });
+            dweights[count(s)] = args_.dweights.defined() ? dweights[count(s)] + dot : dot;
           }
-          softmax_gradient_of(weights.data(), dweights.data(), last, dscores_.data<C>() + row * size_.keys);
         }
+        softmax_gradient_of(weights.data(), dweights.data(), last, dscores_.data<C>() + row * size_.keys);
       }
-    }
+    });
   }
 
   // dvalue(s,n) = Σ_t weights(t,n,s)·dcontext(t,n).
   void values() {
-#pragma omp parallel if (size_.parallel())
-    {
+    parallel_ranges(size_.parallel(), size_.rows * size_.keys, [&](Range range) {
       std::vector<C> sum(count(size_.channels)), dcontext(sum.size());
-#pragma omp for collapse(2) schedule(static)
-      for (Index n = 0; n < size_.rows; ++n) {
-        for (Index s = 0; s < size_.keys; ++s) {
-          std::fill(sum.begin(), sum.end(), C(0));
-          for (Index t = 0; t < size_.queries && args_.dcontext.defined(); ++t) {
-            if (s >= seen(n, t)) continue;
-            const Index row = t * size_.rows + n;
-            C weight;
-            load_block(args_.weights.raw(), args_.weights.dtype(), row * size_.keys + s, &weight, 1);
-            load_row(args_.dcontext, row, size_.channels, dcontext.data());
-            for (std::size_t c = 0; c < sum.size(); ++c) sum[c] += weight * dcontext[c];
-          }
-          put(args_.gradients[2], (s * size_.rows + n) * size_.channels, sum.data(), size_.channels);
+      for (Index i = range.first; i < range.last; ++i) {
+        const Index n = i / size_.keys, s = i % size_.keys;
+        std::fill(sum.begin(), sum.end(), C(0));
+        for (Index t = 0; t < size_.queries && args_.dcontext.defined(); ++t) {
+          if (s >= seen(n, t)) continue;
+          const Index row = t * size_.rows + n;
+          C weight;
+          load_block(args_.weights.raw(), args_.weights.dtype(), row * size_.keys + s, &weight, 1);
+          load_row(args_.dcontext, row, size_.channels, dcontext.data());
+          for (std::size_t c = 0; c < sum.size(); ++c) sum[c] += weight * dcontext[c];
         }
+        put(args_.gradients[2], (s * size_.rows + n) * size_.channels, sum.data(), size_.channels);
       }
-    }
+    });
   }
 
   // Buffers for one row and one block of features.
@@ -94,20 +88,17 @@ class Backward {
   void features() {
     // Partial gradients of u and b, one per row.
     const Tensor parts = workspace<C>({2 * size_.rows * size_.features});
-#pragma omp parallel if (size_.parallel())
-    {
+    parallel_ranges(size_.parallel(), size_.rows * blocks_, [&](Range range) {
       Block block(size_);
-#pragma omp for collapse(2) schedule(dynamic)
-      for (Index n = 0; n < size_.rows; ++n) {
-        for (Index b = 0; b < blocks_; ++b) {
-          const Index first = b * kFeatures, width = std::min(kFeatures, size_.features - first);
-          row_of_block(block, n, first, width);
-          C* part = parts.data<C>() + n * size_.features + first;
-          std::copy_n(block.du, width, part);
-          std::copy_n(block.db, width, part + size_.rows * size_.features);
-        }
+      for (Index i = range.first; i < range.last; ++i) {
+        const Index n = i / blocks_, b = i % blocks_;
+        const Index first = b * kFeatures, width = std::min(kFeatures, size_.features - first);
+        row_of_block(block, n, first, width);
+        C* part = parts.data<C>() + n * size_.features + first;
+        std::copy_n(block.du, width, part);
+        std::copy_n(block.db, width, part + size_.rows * size_.features);
       }
-    }
+    });
     parameters(parts.data<C>());
   }
 

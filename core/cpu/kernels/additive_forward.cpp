@@ -68,14 +68,13 @@ void CpuAttention::additive_attention(const AdditiveForward& args) {
   visit_compute(
       [&]<class C>(C) {
         const Direction<C> direction(args.in);
-#pragma omp parallel if (sizes.parallel())
-        {
+        parallel_ranges(sizes.parallel(), sizes.rows * sizes.queries, [&](Range range) {
           ForwardQuery<C> query(args, sizes, direction);
-#pragma omp for collapse(2) schedule(dynamic)
-          for (Index n = 0; n < sizes.rows; ++n) {
-            for (Index t = 0; t < sizes.queries; ++t) query(n, t);
+          for (Index i = range.first; i < range.last; ++i) {
+            const Index n = i / sizes.queries, t = i % sizes.queries;
+            query(n, t);
           }
-        }
+        });
       },
       args.in.query);
 }

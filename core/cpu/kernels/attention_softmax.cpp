@@ -25,12 +25,10 @@ struct ScoreRows {
 template <class C>
 void forward_rows(const Tensor& x, const AttentionMask& mask, const Tensor& y) {
   const ScoreRows s(x);
-#pragma omp parallel if (s.rows > 1 && s.rows * s.keys >= kParallelExponentials)
-  {
+  parallel_ranges(s.rows > 1 && s.rows * s.keys >= kParallelExponentials, s.rows, [&](Range range) {
     RowReader<C> read(x, s.keys);
     RowWriter<C> write(y, s.keys);
-#pragma omp for schedule(static)
-    for (Index row = 0; row < s.rows; ++row) {
+    for (Index row = range.first; row < range.last; ++row) {
       const KeyRange seen = s.seen(mask, row);
       const C* from = read(row);
       write(row, [&](C* to) {
@@ -39,18 +37,16 @@ void forward_rows(const Tensor& x, const AttentionMask& mask, const Tensor& y) {
         std::fill(to + seen.last, to + s.keys, C(0));
       });
     }
-  }
+  });
 }
 
 template <class C>
 void backward_rows(const Tensor& y, const Tensor& dy, const AttentionMask& mask, const Tensor& dx) {
   const ScoreRows s(y);
-#pragma omp parallel if (s.rows > 1 && s.rows * s.keys >= kParallelExponentials)
-  {
+  parallel_ranges(s.rows > 1 && s.rows * s.keys >= kParallelExponentials, s.rows, [&](Range range) {
     RowReader<C> read_y(y, s.keys), read_dy(dy, s.keys);
     RowWriter<C> write(dx, s.keys);
-#pragma omp for schedule(static)
-    for (Index row = 0; row < s.rows; ++row) {
+    for (Index row = range.first; row < range.last; ++row) {
       const KeyRange seen = s.seen(mask, row);
       const C *p = read_y(row) + seen.first, *g = read_dy(row) + seen.first;
       write(row, [&](C* to) {
@@ -59,7 +55,7 @@ void backward_rows(const Tensor& y, const Tensor& dy, const AttentionMask& mask,
         std::fill(to + seen.last, to + s.keys, C(0));
       });
     }
-  }
+  });
 }
 
 }  // namespace

@@ -2,10 +2,8 @@
 // threads.
 #pragma once
 
-#include <omp.h>
-
-#include "core/cpu/cpu_features.h"
 #include "core/cpu/kernels/simd.h"
+#include "core/cpu/parallel.h"
 #include "core/tensor.h"
 
 namespace tandem::cpu::TANDEM_LEVEL {
@@ -64,21 +62,12 @@ const T* fetch(const Tensor& x, Index first, Index count, T* buffer) {
 template <class T>
 void add_block(T* x, void* y, DType dtype, Index first, Index count);
 
-// The half-open range of `count` items for part `part` of `parts`.
-struct Range {
-  Index first, last;
-  Index count() const { return last - first; }
-};
-inline Range part_of(Index count, Index part, Index parts) {
-  return {count * part / parts, count * (part + 1) / parts};
-}
-
-// Runs body(thread, threads) on a team whose size depends only on the amount of work.
+// Calls body(part, parts) for parts whose number depends only on the amount of work and the size of the team.
 template <class Body>
-void on_team(Index elements, Body&& body) {
+void on_team(Index elements, const Body& body) {
   if (elements < kParallelElements) return body(0, 1);
-#pragma omp parallel
-  body(omp_get_thread_num(), omp_get_num_threads());
+  const int parts = threads();
+  parallel_shares(parts, parts, [&](Index part) { body(static_cast<int>(part), parts); });
 }
 inline int team_size(Index elements) { return elements < kParallelElements ? 1 : threads(); }
 

@@ -2,6 +2,7 @@
 #include "core/kernels/boxes.h"
 
 #include <algorithm>
+#include <numeric>
 #include <span>
 #include <vector>
 
@@ -151,8 +152,7 @@ struct CpuBox final : BoxKernels {
     const AnchorCorners anchors(args.anchors);
     const Index images = args.boxes.size(0), objects = args.boxes.size(1), count = anchors.count();
     const Tensor overlaps = workspace<float>({images, objects, count});
-#pragma omp parallel for schedule(dynamic) if (images > 1)
-    for (Index n = 0; n < images; ++n) {
+    parallel_for(images > 1, images, [&](Index n) {
       ImageMatch image(anchors, args.boxes.data<float>() + n * objects * kObject, objects, args.options,
                        overlaps.data<float>() + n * objects * count);
       image.match();
@@ -167,15 +167,13 @@ struct CpuBox final : BoxKernels {
                         code + 4 * a);
       }
       args.unmatched.data<std::int32_t>()[n] = image.unmatched();
-    }
+    });
   }
 
   void mine_negatives(const NegativeMining& args) override {
     const Index images = args.label.size(0), anchors = args.label.size(1);
     std::vector<Index> positives(static_cast<std::size_t>(images));
-    Index all = 0;
-#pragma omp parallel for schedule(dynamic) reduction(+ : all) if (images > 1)
-    for (Index n = 0; n < images; ++n) {
+    parallel_for(images > 1, images, [&](Index n) {
       const auto own = static_cast<std::size_t>(n * anchors), size = static_cast<std::size_t>(anchors);
       const std::span label(args.label.data<std::int32_t>() + own, size);
       float* const chosen = args.class_weight.data<float>() + own;
@@ -183,17 +181,16 @@ struct CpuBox final : BoxKernels {
       for (std::size_t a = 0; a < size; ++a) chosen[a] = label[a] != 0 ? 1.0f : 0.0f;
       mine({args.loss.data<float>() + own, size}, label, boxes::negatives_of(args.options, count), chosen);
       positives[static_cast<std::size_t>(n)] = count;
-      all += count;
-    }
-#pragma omp parallel for schedule(static) if (images * anchors >= kParallelElements)
-    for (Index n = 0; n < images; ++n) {
+    });
+    const Index all = std::accumulate(positives.begin(), positives.end(), Index{0});
+    parallel_for(images * anchors >= kParallelElements, images, [&](Index n) {
       const float share = boxes::share_of(args.options, images, positives[static_cast<std::size_t>(n)], all);
       for (Index i = n * anchors; i < (n + 1) * anchors; ++i) {
         float& weight = args.class_weight.data<float>()[i];
         weight *= share;
         args.box_weight.data<float>()[i] = args.label.data<std::int32_t>()[i] != 0 ? weight : 0.0f;
       }
-    }
+    });
   }
 };
 

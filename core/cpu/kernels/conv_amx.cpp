@@ -335,8 +335,8 @@ class AmxConvolution final : public DirectConvolution {
     for (std::size_t i = 0; i < chunks_.size(); ++i) {
       const Chunks& chunks = chunks_[i];
       const auto count = static_cast<Index>(chunks.all.size());
-#pragma omp parallel for if (weights_ >= 64 * 64 * 9)
-      for (Index first = 0; first < outputs_; first += 2 * kTile) {
+      parallel_for(weights_ >= 64 * 64 * 9, (outputs_ + 2 * kTile - 1) / (2 * kTile), [&](Index block) {
+        const Index first = block * 2 * kTile;
         const Index width = std::min(2 * kTile, outputs_ - first);
         BFloat16* at = to + chunks.weights + first * count * kTileDepth;
         for (const Chunk& chunk : chunks.all) {
@@ -346,7 +346,7 @@ class AmxConvolution final : public DirectConvolution {
             (this->*pack_part)(filter, planes_.classes[i], chunk, first + n, at + 2 * n, 2 * width);
           at += width * kTileDepth;
         }
-      }
+      });
     }
   }
 

@@ -291,8 +291,7 @@ class AmxFilterGradient final : public DirectConvolution {
   void reduce(const Tensor& sums, Index shares, float* out, bool accumulate) const {
     const Index wide = p_.channels / kTile, high = p_.out_channels / kTile,
                 all = static_cast<Index>(taps().size());
-#pragma omp parallel for if (gradient_ >= kParallelElements) schedule(static)
-    for (Index i = 0; i < all * p_.out_channels; ++i) {
+    parallel_for(gradient_ >= kParallelElements, all * p_.out_channels, [&](Index i) {
       const Index o = i / all, tap = i % all;
       const auto& kernel = taps()[static_cast<std::size_t>(tap)].kernel;
       float* to = out + ((o * p_.kernel_height + kernel[0]) * p_.kernel_width + kernel[1]) * p_.channels;
@@ -304,7 +303,7 @@ class AmxFilterGradient final : public DirectConvolution {
           total = total + load(from + share * gradient_ + c * kTileFloats);
         store(to + c * kTile, total);
       }
-    }
+    });
   }
 
   Convolution p_;

@@ -1,8 +1,6 @@
 // Depthwise convolution, forward and input gradient. The sums of a tile stay in registers over all taps.
 #include "core/cpu/kernels/conv_depthwise.h"
 
-#include <omp.h>
-
 #include <array>
 #include <utility>
 
@@ -93,8 +91,8 @@ class Depthwise final : public DirectConvolution {
     const Index rows = lines_.rows().outputs;
     const Index image = lines_.rows().sources * lines_.columns().sources * channels_;
     const Index line = lines_.columns().outputs * channels_;
-#pragma omp parallel num_threads(team)
-    for (int part = omp_get_thread_num(); part < team; part += omp_get_num_threads()) {
+    parallel_shares(team, team, [&](Index share) {
+      const auto part = static_cast<int>(share);
       LineRing<S> ring(lines_, channels_, memory.data<float>() + part * lines_.ring());
       std::vector<std::vector<LineTap>> taps(lines_.classes().size());
       for_each_unit(lines_, batch_, channels_, part, team, [&](const DepthwiseUnit& unit) {
@@ -105,7 +103,7 @@ class Depthwise final : public DirectConvolution {
           compute(work, unit.panels, taps, sources, out.data<S>() + (unit.image * rows + row) * line);
         }
       });
-    }
+    });
   }
 
  private:

@@ -1,5 +1,4 @@
 // Depthwise convolution, filter gradient. The sums of a tile stay in registers over a row.
-#include <omp.h>
 
 #include <array>
 #include <utility>
@@ -72,32 +71,27 @@ class DepthwiseFilterGradient final : public DirectConvolution {
     const Index rows = lines_.rows().outputs;
     const Index image = lines_.rows().sources * lines_.columns().sources * channels_;
     const Index line = lines_.columns().outputs * channels_;
-#pragma omp parallel num_threads(team)
-    {
-      const int present = omp_get_num_threads();
-      for (int part = omp_get_thread_num(); part < team; part += present) {
-        float* mine = part_at(part);
-        std::fill_n(mine, sums, 0.0f);
-        LineRing<S> ring(lines_, channels_, mine + sums);
-        float* gradients = mine + sums + lines_.ring();
-        std::vector<LineTap> taps;
-        for_each_unit(lines_, batch_, channels_, part, team, [&](const DepthwiseUnit& unit) {
-          ring.begin(x.data<S>() + unit.image * image, unit.channels);
-          for (Index row = unit.rows.first; row < unit.rows.last; ++row) {
-            const float* sources = ring.reach(row);
-            const S* pixels = dy.data<S>() + (unit.image * rows + row) * line;
-            copy_to_panels(ChannelRow<S>{pixels, channels_, unit.channels}, std::span(dy_places_), dy_panel_,
-                           gradients);
-            lines_.find_taps(row, lines_.classes().front(), taps);
-            add_row(taps, unit.panels.count(), sources, gradients, mine + unit.panels.first * taps_ * kLanes);
-          }
-        });
-      }
-#pragma omp barrier
-#pragma omp for schedule(static)
-      for (Index panel = 0; panel < lines_.panels(); ++panel)
-        add_parts(panel, team, part_at, accumulate, out.data<float>());
-    }
+    parallel_shares(team, team, [&](Index share) {
+      const auto part = static_cast<int>(share);
+      float* mine = part_at(part);
+      std::fill_n(mine, sums, 0.0f);
+      LineRing<S> ring(lines_, channels_, mine + sums);
+      float* gradients = mine + sums + lines_.ring();
+      std::vector<LineTap> taps;
+      for_each_unit(lines_, batch_, channels_, part, team, [&](const DepthwiseUnit& unit) {
+        ring.begin(x.data<S>() + unit.image * image, unit.channels);
+        for (Index row = unit.rows.first; row < unit.rows.last; ++row) {
+          const float* sources = ring.reach(row);
+          const S* pixels = dy.data<S>() + (unit.image * rows + row) * line;
+          copy_to_panels(ChannelRow<S>{pixels, channels_, unit.channels}, std::span(dy_places_), dy_panel_,
+                         gradients);
+          lines_.find_taps(row, lines_.classes().front(), taps);
+          add_row(taps, unit.panels.count(), sources, gradients, mine + unit.panels.first * taps_ * kLanes);
+        }
+      });
+    });
+    parallel_for(team > 1, lines_.panels(),
+                 [&](Index panel) { add_parts(panel, team, part_at, accumulate, out.data<float>()); });
   }
 
  private:

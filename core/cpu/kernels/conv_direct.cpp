@@ -130,8 +130,9 @@ class DirectForward final : public DirectConvolution {
     const Index line = p_.kernel_height * kw * inner;  // distance between outer channels of the filter
     const bool forward = pass_ == Pass::forward;
     for (const PixelClass& c : panels_.classes) {
-#pragma omp parallel for if (panels_.weights >= 64 * 64)
-      for (Index first = 0; first < panels_.out.channels; first += width()) {
+      const Index groups = (panels_.out.channels + width() - 1) / width();
+      parallel_for(panels_.weights >= 64 * 64, groups, [&](Index group) {
+        const Index first = group * width();
         Element* lines = to + c.weights + panels_.weights_of(c, first);
         for (Index block = 0; block < panels_.blocks; ++block) {
           const Index channel = block * kPanelChannels;
@@ -147,7 +148,7 @@ class DirectForward final : public DirectConvolution {
             lines += panels_.run * width();
           }
         }
-      }
+      });
     }
   }
 

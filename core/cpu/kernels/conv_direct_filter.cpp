@@ -1,5 +1,3 @@
-#include <omp.h>
-
 #include <algorithm>
 
 #include "core/cpu/cpu_features.h"
@@ -102,24 +100,18 @@ class DirectFilterGradient final : public DirectConvolution {
     const Index x_parts = std::min<Index>(team, (x_blocks + 1) / 2),
                 y_parts = std::min<Index>(team / x_parts, y_blocks);
     float* gradient = out.data<float>();
-#pragma omp parallel num_threads(team)
-    {
-      const Index me = omp_get_thread_num(), present = omp_get_num_threads();
-      float* mine = memory.data<float>() + me * memory.size(1);
-      const Task whole{{0, units_}, {0, x_blocks}, {0, y_blocks}, x.data<S>(), dy.data<S>(), mine};
-      if (!private_) {
-        // A team smaller than requested processes the parts in turn.
-        for (Index part = me; part < x_parts * y_parts; part += present) {
-          Task task = whole;
+    over_shares(team, private_ ? 1 : x_parts * y_parts, [&](int thread) {
+      float* mine = memory.data<float>() + thread * memory.size(1);
+      return [&, mine](Index part) {
+        Task task{{0, units_}, {0, x_blocks}, {0, y_blocks}, x.data<S>(), dy.data<S>(), mine};
+        if (!private_) {
           const Range pairs = part_of((x_blocks + 1) / 2, part % x_parts, x_parts);
           task.x_blocks = {pairs.first * 2, std::min(pairs.last * 2, x_blocks)};
           task.y_blocks = part_of(y_blocks, part / x_parts, y_parts);
-          sum(task, gradient, accumulate);
         }
-      } else {
-        sum(whole, gradient, accumulate);
-      }
-    }
+        sum(task, gradient, accumulate);
+      };
+    });
   }
 
  private:
@@ -147,15 +139,14 @@ class DirectFilterGradient final : public DirectConvolution {
       };
     });
     float* gradient = out.data<float>();
-#pragma omp parallel for num_threads(team) schedule(static)
-    for (Index first = 0; first < gradient_; first += kLanes) {
-      const Index last = std::min(first + kLanes, gradient_);
+    parallel_for(team > 1, (gradient_ + kLanes - 1) / kLanes, [&](Index line) {
+      const Index first = line * kLanes, last = std::min(first + kLanes, gradient_);
       for (Index j = first; j < last; ++j) {
         float total = accumulate ? gradient[j] : 0.0f;
         for (Index share = 0; share < shares; ++share) total += partials[share * partial + j];
         gradient[j] = total;
       }
-    }
+    });
   }
 
   void sum(const Task& task, float* gradient, bool accumulate) const {

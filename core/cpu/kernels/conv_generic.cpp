@@ -15,8 +15,7 @@ using onednn::Convolution;
 template <class Visit>
 void for_each_tap(const Convolution& p, Index group, Visit&& visit) {
   const Index channels = p.channels / p.options.groups;
-#pragma omp parallel for schedule(static)
-  for (Index oy = 0; oy < p.out_height; ++oy) {
+  parallel_for(true, p.out_height, [&](Index oy) {
     for (Index ox = 0; ox < p.out_width; ++ox) {
       for (Index ky = 0; ky < p.kernel_height; ++ky) {
         for (Index kx = 0; kx < p.kernel_width; ++kx) {
@@ -29,7 +28,7 @@ void for_each_tap(const Convolution& p, Index group, Visit&& visit) {
         }
       }
     }
-  }
+  });
 }
 
 template <class T>

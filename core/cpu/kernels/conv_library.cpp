@@ -16,7 +16,7 @@ using onednn::Primitive;
 
 namespace {
 
-// Minimum number of images per thread; with fewer, threads idle at the end.
+// Minimum number of images per thread, unless all have as many; with fewer, threads idle at the end.
 constexpr Index kImagesOfThread = 4;
 // Minimum number of multiplications per share, about 20 µs.
 constexpr double kProductsOfShare = 1e7;
@@ -35,7 +35,7 @@ Convolution with_batch(Convolution p, Index batch) {
 
 // Number of shares for a batch that `team` threads divide.
 Index shares_for(Pass pass, const Convolution& p, int team) {
-  if (team == 1 || p.batch < kImagesOfThread * team) return 1;
+  if (team == 1 || (p.batch < kImagesOfThread * team && p.batch % team != 0)) return 1;
   Index most = shares_of(team);
   if (pass == Pass::filter_gradient) {
     const Index sums = p.out_channels * p.kernel_height * p.kernel_width * p.channels / p.options.groups;
@@ -120,14 +120,13 @@ void LibraryConvolution::run(std::initializer_list<const void*> addresses) const
   over_shares(team_, shares_, [&](int thread) {
     return [&, thread](Index share) { run_share(thread, share, addresses.begin(), count, sums_of(share)); };
   });
-#pragma omp parallel for schedule(static) if (elements >= kParallelElements)
-  for (Index first = 0; first < elements; first += kBlock) {
-    const Index last = std::min(first + kBlock, elements);
+  parallel_for(elements >= kParallelElements, (elements + kBlock - 1) / kBlock, [&](Index block) {
+    const Index first = block * kBlock, last = std::min(first + kBlock, elements);
     for (Index share = 1; share < shares_; ++share) {
       const float* more = sums_of(share);
       for (Index i = first; i < last; ++i) total[i] += more[i];
     }
-  }
+  });
 }
 
 }  // namespace tandem::cpu::TANDEM_LEVEL

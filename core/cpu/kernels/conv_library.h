@@ -1,6 +1,6 @@
 // oneDNN convolutions on Tandem's thread team: single-threaded primitives work on shares of the batch, which
 // the threads take dynamically. oneDNN's own parallel code divides a filter gradient differently and spins at
-// barriers, where one preempted thread stalls all others. Small batches still use oneDNN's own threads.
+// barriers, where one preempted thread stalls all others. Batches of few images still use oneDNN's own threads.
 #pragma once
 
 #include <initializer_list>

@@ -282,8 +282,7 @@ class WinogradForward final : public DirectConvolution {
     const bool forward = pass_ == Pass::forward;
     const Index in = t_.channels, out = t_.out_channels, inner = forward ? in : out;
     const Index outer_blocks = (forward ? out : in) / kLanes;
-#pragma omp parallel for if (in * out >= 64 * 64)
-    for (Index outer = 0; outer < outer_blocks; ++outer) {
+    parallel_for(in * out >= 64 * 64, outer_blocks, [&](Index outer) {
       alignas(64) float block[kPositions][kLanes][kLanes];  // [position][outer][inner]
       for (Index first = 0; first < inner; first += kLanes) {
         for (Index row = 0; row < kLanes; ++row) {
@@ -300,7 +299,7 @@ class WinogradForward final : public DirectConvolution {
           }
         }
       }
-    }
+    });
   }
 
   // G g Gᵀ of 16 adjacent filters. Their nine taps are `step` apart; positions are 256 floats apart.
@@ -374,9 +373,9 @@ class WinogradFilterGradient final : public DirectConvolution {
         }
       };
     });
-#pragma omp parallel for num_threads(team) schedule(static)
-    for (Index output = 0; output < t_.out_channels; ++output)
+    parallel_for(team > 1, t_.out_channels, [&](Index output) {
       transform_sums(partials, partial, static_cast<int>(shares), output, accumulate, out.data<float>());
+    });
   }
 
  private:

@@ -291,10 +291,8 @@ void pointwise_in(FormulaId id, const Scalars& scalars, std::span<const Tensor> 
   ensure(static_cast<int>(inputs.size()) == entry.arity, "pointwise", "formula {} takes {} operands, got {}",
          static_cast<int>(id), entry.arity, inputs.size());
   const Pointwise<T> work(entry, scalars, inputs, y, accumulate);
-  on_team(y.numel(), [&](int thread, int threads) {
-    const Range mine = part_of(work.units(), thread, threads);
-    work.run_units(mine.first, mine.last);
-  });
+  parallel_ranges(y.numel() >= kParallelElements, work.units(),
+                  [&](Range units) { work.run_units(units.first, units.last); });
 }
 
 // By way of T, which holds every value of x and is rounded to y's dtype as the value itself would be.
@@ -324,10 +322,8 @@ void accumulate_range(const Tensor& x, const Tensor& y, Index first, Index last)
 // Calls body(first, last) for ranges that cover [0, count), in parallel if `count` is large enough.
 template <class Body>
 void over_elements(Index count, Body&& body) {
-  on_team(count, [&](int thread, int threads) {
-    const Range mine = part_of((count + kBlock - 1) / kBlock, thread, threads);
-    if (mine.first < mine.last) body(mine.first * kBlock, std::min(count, mine.last * kBlock));
-  });
+  parallel_ranges(count >= kParallelElements, (count + kBlock - 1) / kBlock,
+                  [&](Range blocks) { body(blocks.first * kBlock, std::min(count, blocks.last * kBlock)); });
 }
 
 }  // namespace

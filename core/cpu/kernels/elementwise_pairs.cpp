@@ -44,11 +44,10 @@ void rotate_rows(const Tensor& x, const Rotation& r, const Tensor& y) {
 template <class Body>
 void over_runs(Index rows, Index width, Body&& body) {
   const Index runs = (width + kBlock - 1) / kBlock;
-#pragma omp parallel for schedule(static) if (rows * width >= kParallelElements)
-  for (Index at = 0; at < rows * runs; ++at) {
+  parallel_for(rows * width >= kParallelElements, rows * runs, [&](Index at) {
     const Index first = at % runs * kBlock;
     body(at / runs, first, std::min(kBlock, width - first));
-  }
+  });
 }
 
 template <class T>

@@ -63,11 +63,9 @@ template <class T>
 void render_rows(const std::uint8_t* records, const ImageWindow* windows, const RowAffine& affine,
                  const Geometry& g, Index rows, T* y) {
   const auto line = static_cast<Index>(affine.scale.size());
-#pragma omp parallel if (rows * line >= kParallelElements)
-  {
+  parallel_ranges(rows * line >= kParallelElements, rows, [&](Range range) {
     std::vector<float> row(affine.scale.size());
-#pragma omp for schedule(static)
-    for (Index i = 0; i < rows; ++i) {
+    for (Index i = range.first; i < range.last; ++i) {
       const Index image = i / g.out_height;
       gather_row(records + image * g.height * g.width * g.channels, windows[image], g, i % g.out_height,
                  row.data());
@@ -76,7 +74,7 @@ void render_rows(const std::uint8_t* records, const ImageWindow* windows, const 
       }
       store_block(row.data(), y + i * line, line);
     }
-  }
+  });
 }
 
 struct CpuImage final : ImageKernels {

@@ -5,6 +5,7 @@
 #include "core/cpu/kernels/index.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <vector>
 
@@ -33,10 +34,14 @@ void check_indices(const char* op, const Tensor& index, Index extent) {
   using Unsigned = std::make_unsigned_t<I>;
   // Negative indices become large unsigned ones. An extent beyond the range of I only needs the sign check.
   const auto bound = static_cast<Unsigned>(std::min<Index>(extent, std::numeric_limits<I>::max()));
-  Unsigned bad = 0;
-#pragma omp parallel for simd schedule(static) reduction(| : bad) if (count >= kParallelElements)
-  for (Index i = 0; i < count; ++i) bad |= static_cast<Unsigned>(values[i]) >= bound;
-  if (bad == 0) return;
+  std::atomic<bool> any_bad = false;
+  parallel_ranges(count >= kParallelElements, count, [&](Range range) {
+    Unsigned bad = 0;
+#pragma omp simd reduction(| : bad)
+    for (Index i = range.first; i < range.last; ++i) bad |= static_cast<Unsigned>(values[i]) >= bound;
+    if (bad != 0) any_bad = true;
+  });
+  if (!any_bad) return;
   for (Index i = 0; i < count; ++i) {
     require(values[i] >= 0 && values[i] < extent, op, "index {} at position {} lies outside [0,{})",
             values[i], position_in(index.shape(), i), extent);
@@ -147,19 +152,16 @@ void add_along_lines(const Lines& lines, const I* index, const S* src, Y* y) {
   const int team = parallel ? threads() : 1;
   // With few outer lines the threads divide the inner ones.
   const Index parts = lines.outer >= team ? 1 : team;
-#pragma omp parallel for schedule(static) collapse(2) if (parallel)
-  for (Index o = 0; o < lines.outer; ++o) {
-    for (Index part = 0; part < parts; ++part) {
-      const Range range = part_of(lines.inner, part, parts);
-      Y* base = y + lines.outer_offset(o);
-      for (Index k = 0; k < lines.count; ++k) {
-        const Index at = (o * lines.count + k) * lines.inner;
-        for (Index i = range.first; i < range.last; ++i)
-          base[static_cast<Index>(index[at + i]) * lines.stride + lines.inner_offset(i)] +=
-              convert<Y>(src[at + i]);
-      }
+  parallel_for(parallel, lines.outer, parts, [&](Index o, Index part) {
+    const Range range = part_of(lines.inner, part, parts);
+    Y* base = y + lines.outer_offset(o);
+    for (Index k = 0; k < lines.count; ++k) {
+      const Index at = (o * lines.count + k) * lines.inner;
+      for (Index i = range.first; i < range.last; ++i)
+        base[static_cast<Index>(index[at + i]) * lines.stride + lines.inner_offset(i)] +=
+            convert<Y>(src[at + i]);
     }
-  }
+  });
 }
 
 // ---- index_select and index_add: one index per slice
@@ -170,8 +172,7 @@ void add_slices(const Slices& s, const I* index, const S* src, Y* y, std::option
   const bool parallel = s.outer * s.picked * s.inner >= kParallelElements;
   const int team = parallel ? threads() : 1;
   const bool by_outer = s.outer >= team, by_columns = !by_outer && s.inner >= Index{32} * team;
-#pragma omp parallel for schedule(static) if (parallel)
-  for (int part = 0; part < team; ++part) {
+  parallel_shares(team, team, [&](Index part) {
     const Range outer = by_outer ? part_of(s.outer, part, team) : Range{0, s.outer};
     const Range columns = by_columns ? part_of(s.inner, part, team) : Range{0, s.inner};
     const Range rows = by_outer || by_columns ? Range{0, s.extent} : part_of(s.extent, part, team);
@@ -183,7 +184,7 @@ void add_slices(const Slices& s, const I* index, const S* src, Y* y, std::option
                y + (o * s.extent + row) * s.inner + columns.first, columns.last - columns.first);
       }
     }
-  }
+  });
 }
 
 // Calls add(target) with y if it has its compute type, else with a wide copy that is rounded into y once.
@@ -222,16 +223,13 @@ void CpuIndex::gather(const Tensor& x, const Tensor& index, int axis, const Tens
     visit_moved(x.dtype(), y.dtype(), [&]<class X, class Y>(X, Y) {
       const X* from = static_cast<const X*>(x.raw());
       Y* to = static_cast<Y*>(y.raw());
-#pragma omp parallel for schedule(static) collapse(2) if (y.numel() >= kParallelElements)
-      for (Index o = 0; o < lines.outer; ++o) {
-        for (Index k = 0; k < lines.count; ++k) {
-          const Index at = (o * lines.count + k) * lines.inner;
-          const X* base = from + lines.outer_offset(o);
-          for (Index i = 0; i < lines.inner; ++i)
-            to[at + i] =
-                convert<Y>(base[static_cast<Index>(indices[at + i]) * lines.stride + lines.inner_offset(i)]);
-        }
-      }
+      parallel_for(y.numel() >= kParallelElements, lines.outer, lines.count, [&](Index o, Index k) {
+        const Index at = (o * lines.count + k) * lines.inner;
+        const X* base = from + lines.outer_offset(o);
+        for (Index i = 0; i < lines.inner; ++i)
+          to[at + i] =
+              convert<Y>(base[static_cast<Index>(indices[at + i]) * lines.stride + lines.inner_offset(i)]);
+      });
     });
   });
 }
@@ -253,13 +251,10 @@ void CpuIndex::index_select(const Tensor& x, const Tensor& index, int axis, cons
     visit_moved(x.dtype(), y.dtype(), [&]<class X, class Y>(X, Y) {
       const X* from = static_cast<const X*>(x.raw());
       Y* to = static_cast<Y*>(y.raw());
-#pragma omp parallel for schedule(static) collapse(2) if (y.numel() >= kParallelElements)
-      for (Index o = 0; o < s.outer; ++o) {
-        for (Index k = 0; k < s.picked; ++k) {
-          move_block(from + (o * s.extent + static_cast<Index>(indices[k])) * s.inner,
-                     to + (o * s.picked + k) * s.inner, s.inner);
-        }
-      }
+      parallel_for(y.numel() >= kParallelElements, s.outer, s.picked, [&](Index o, Index k) {
+        move_block(from + (o * s.extent + static_cast<Index>(indices[k])) * s.inner,
+                   to + (o * s.picked + k) * s.inner, s.inner);
+      });
     });
   });
 }
@@ -291,12 +286,11 @@ void CpuIndex::clear_rows(const Tensor& x, const Tensor& marks) {
   const Index rows = x.size(0), columns = x.size(1);
   auto* const marked = marks.data<std::uint8_t>();
   auto* const values = x.data<float>();
-#pragma omp parallel for schedule(static) if (x.numel() >= kParallelElements)
-  for (Index row = 0; row < rows; ++row) {
-    if (marked[row] == 0) continue;
+  parallel_for(x.numel() >= kParallelElements, rows, [&](Index row) {
+    if (marked[row] == 0) return;
     std::fill_n(values + row * columns, columns, 0.0f);
     marked[row] = 0;
-  }
+  });
 }
 
 void CpuIndex::one_hot(const Tensor& index, const Tensor& y) {

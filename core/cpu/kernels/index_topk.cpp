@@ -92,12 +92,10 @@ void select(const Tensor& x, Index k, int axis, bool largest, V* values, Index* 
   const Index inner = x.shape().product(axis + 1, x.rank()), extent = x.shape()[axis];
   const Index lines = x.shape().product(0, axis) * inner;
   const T* from = x.data<T>();
-#pragma omp parallel if (x.numel() >= kParallelElements / 4 && lines > 1)
-  {
+  parallel_ranges(x.numel() >= kParallelElements / 4 && lines > 1, lines, [&](Range range) {
     std::vector<std::uint64_t> keys;
     std::vector<Index> order(static_cast<std::size_t>(k));
-#pragma omp for schedule(static)
-    for (Index line = 0; line < lines; ++line) {
+    for (Index line = range.first; line < range.last; ++line) {
       const Index o = line / inner, i = line % inner;
       const T* first = from + o * extent * inner + i;
       order_line(first, extent, inner, k, largest, keys, order.data());
@@ -107,7 +105,7 @@ void select(const Tensor& x, Index k, int axis, bool largest, V* values, Index* 
         indices[to] = at;
       }
     }
-  }
+  });
 }
 
 }  // namespace

@@ -6,8 +6,8 @@
 #include "core/cpu/kernels/blocks.h"
 #include "core/cpu/kernels/cpu_backend.h"
 #include "core/cpu/kernels/gemm.h"
+#include "core/cpu/kernels/matmul_library.h"
 #include "core/cpu/kernels/matmul_tiles.h"
-#include "core/cpu/kernels/shares.h"
 #include "core/cpu/level.h"
 #include "core/cpu/onednn.h"
 #include "core/kernel_cache.h"
@@ -17,7 +17,6 @@ namespace tandem::cpu::TANDEM_LEVEL {
 namespace {
 
 using onednn::Matmul;
-using onednn::Primitive;
 
 // Products with fewer multiplications use Eigen; a call of oneDNN costs about as much.
 constexpr Index kSmallProduct = 32 * 32 * 32;
@@ -52,12 +51,12 @@ void with_eigen(const Matmul& p, const Tensor& a, const Tensor& b, const Tensor&
   if (bias.defined()) add_bias<T>(bias, c);
 }
 
-const Primitive& plan_of(const Matmul& p) {
-  static KernelCache<Primitive> plans;
+const LibraryProduct& plan_of(const Matmul& p) {
+  static KernelCache<LibraryProduct> plans;
   return plans.get(
       KernelKey(p.batch, p.m, p.n, p.k, p.transpose_a, p.transpose_b, p.lda, p.ldb, p.ldc, p.stride_a,
                 p.stride_b, p.dtype, p.result, p.bias, p.accumulate, p.packed_b, threads()),
-      [&] { return onednn::matmul(p); });
+      [&] { return std::make_unique<LibraryProduct>(p); });
 }
 
 constexpr Index kRows = 8, kColumns = 48;  // of a block of oneDNN's gemm
@@ -75,38 +74,27 @@ bool prefers_gemm([[maybe_unused]] const Matmul& p) {
 #endif
 }
 
-// A part of c for each thread, so that none waits for others within the product; the sums over k are whole.
 void with_gemm(const Matmul& p, const float* a, const float* b, float* c) {
-  const int team = threads();
-  Index columns = 1;  // parts of n
-  const auto side = [&](Index parts) { return p.m * parts / team + p.n / parts; };
-  for (Index parts = 2; parts <= team; ++parts)
-    if (team % parts == 0 && side(parts) < side(columns)) columns = parts;
-  over_shares(team, team, [&](int) {
-    return [&](Index share) {
-      const auto part = [](Index extent, Index block, Index k, Index parts) {
-        const Range blocks = part_of((extent + block - 1) / block, k, parts);
-        return Range{blocks.first * block, std::min(extent, blocks.last * block)};
-      };
-      const Range m = part(p.m, kRows, share / columns, team / columns);
-      const Range n = part(p.n, kColumns, share % columns, columns);
-      if (m.count() <= 0 || n.count() <= 0) return;
-      Matmul own = p;
-      own.m = m.count();
-      own.n = n.count();
-      onednn::gemm(own, a + m.first * (p.transpose_a ? 1 : p.lda), b + n.first * (p.transpose_b ? p.ldb : 1),
-                   c + m.first * p.ldc + n.first);
-    };
+  const ProductParts parts(p, threads(), ProductParts::Shape::square, kRows, kColumns);
+  parallel_shares(threads(), parts.count(), [&](Index i) {
+    const auto [batch, m, n] = parts.part(i);
+    Matmul own = p;
+    own.m = m.count();
+    own.n = n.count();
+    onednn::gemm(own, a + m.first * (p.transpose_a ? 1 : p.lda), b + n.first * (p.transpose_b ? p.ldb : 1),
+                 c + m.first * p.ldc + n.first);
   });
 }
 
 #if defined(TANDEM_AMX)
 // Whether AMX tiles of our own multiply operands of a 16-bit dtype. For bf16 oneDNN's are faster unless lines
-// of the cache hold parts of two rows.
+// of the cache hold parts of two rows, or an operand is long (bench_matmul).
 bool prefers_tiles(const Matmul& p, DType dtype) {
   constexpr Index kUses = 32;  // of an element, for which its copy pays
+  constexpr Index kLong = 4096;
   if (level() != Level::amx || p.batch != 1 || p.k == 0 || p.m < kUses || p.n < kUses) return false;
-  return dtype == DType::f16 || p.lda % kTileDepth != 0 || p.ldb % kTileDepth != 0;
+  return dtype == DType::f16 || p.n >= kLong || p.k >= kLong || p.lda % kTileDepth != 0 ||
+         p.ldb % kTileDepth != 0;
 }
 #endif
 
@@ -145,10 +133,8 @@ struct CpuMatmul final : MatmulKernels {
       with_eigen<float>(p, left, right, offset, out);
     } else if (p.dtype == DType::f32 && prefers_gemm(p)) {
       with_gemm(p, left.data<float>(), right.data<float>(), out.data<float>());
-    } else if (p.bias) {
-      plan_of(p).run({left.raw(), right.raw(), offset.raw(), out.raw()});
     } else {
-      plan_of(p).run({left.raw(), right.raw(), out.raw()});
+      plan_of(p).run(left.raw(), right.raw(), p.bias ? offset.raw() : nullptr, out.raw());
     }
     if (!direct) backend().cast(out, c, add_later);
   }

@@ -134,13 +134,6 @@ void over_tail(const NormPeriod& p, Body&& body) {
   for (Index l = 0; l < p.tail; l += kBlock) body(p.periods * p.width + l, l, std::min(kBlock, p.tail - l));
 }
 
-// Barrier of the team started by on_team().
-void barrier(int threads) {
-  if (threads > 1) {
-#pragma omp barrier
-  }
-}
-
 // Coefficients of y = (x - mean)·gamma·rstd + beta for channel c. The mean is split in two, so that the
 // difference is exact for large means.
 template <class T>
@@ -178,6 +171,9 @@ void apply_range(const NormPeriod& p, const NormApply<typename Kernels::T>& appl
   backwards(range, [&](Index period, Index count) { Kernels::apply(p, apply, period, count); });
   if (apply.stream) fence();
 }
+
+// Minimum number of channels whose statistics several threads finish.
+constexpr Index kParallelChannels = 512;
 
 template <class Kernels>
 void gather_statistics(const NormPeriod& p, const Tensor& x, Range range, bool with_tail,
@@ -257,18 +253,19 @@ void train(const BatchNormForward& a, const NormPeriod& p) {
     for (Index l = p.channels; l < p.width; ++l) origin[l] = origin[l - p.channels];
   }
   const NormApply<T> apply = apply_arguments(a, w);
-  on_team(a.x.numel(), [&](int thread, int threads) {
-    const Range mine = part_of(p.periods, thread, threads), channels = part_of(p.channels, thread, threads);
-    const bool with_tail = thread == threads - 1;
-    if (!given) {
-      gather_statistics<Kernels>(p, a.x, mine, with_tail, w.sums(thread), origin);
-      barrier(threads);
-    }
-    for (Index c = channels.first; c < channels.last; ++c)
-      finish_statistics(a, p, w, given ? moments_of(p, a.sums, c) : moments_of(p, w, threads, c), c);
-    if (!apply.y.defined()) return;  // statistics only
-    barrier(threads);
-    apply_range<Kernels>(p, apply, mine, with_tail);
+  const int parts = team_size(a.x.numel());
+  if (!given) {
+    on_team(a.x.numel(), [&](int part, int) {
+      gather_statistics<Kernels>(p, a.x, part_of(p.periods, part, parts), part == parts - 1, w.sums(part),
+                                 origin);
+    });
+  }
+  parallel_for(parts > 1 && p.channels >= kParallelChannels, p.channels, [&](Index c) {
+    finish_statistics(a, p, w, given ? moments_of(p, a.sums, c) : moments_of(p, w, parts, c), c);
+  });
+  if (!apply.y.defined()) return;  // statistics only
+  on_team(a.x.numel(), [&](int part, int) {
+    apply_range<Kernels>(p, apply, part_of(p.periods, part, parts), part == parts - 1);
   });
 }
 
@@ -347,17 +344,18 @@ void backward(const BatchNormBackward& a, const NormPeriod& p) {
                           .accumulate_dx = a.accumulate_dx,
                           .accumulate_dresidual = a.accumulate_dresidual,
                           .stream = !in_place && !a.accumulate_dx && streams(a.dx)};
-  on_team(a.x.numel(), [&](int thread, int threads) {
-    const Range mine = part_of(p.periods, thread, threads), channels = part_of(p.channels, thread, threads);
-    const bool with_tail = thread == threads - 1;
-    gather_gradients<Kernels>(p, b, mine, with_tail, w.sums(thread));
-    barrier(threads);
-    for (Index c = channels.first; c < channels.last; ++c) finish_gradients(a, p, w, threads, c);
-    barrier(threads);
-    if (!b.dx.defined() && !b.dresidual.defined()) return;
-    if (with_tail)
+  const int parts = team_size(a.x.numel());
+  on_team(a.x.numel(), [&](int part, int) {
+    gather_gradients<Kernels>(p, b, part_of(p.periods, part, parts), part == parts - 1, w.sums(part));
+  });
+  parallel_for(parts > 1 && p.channels >= kParallelChannels, p.channels,
+               [&](Index c) { finish_gradients(a, p, w, parts, c); });
+  if (!b.dx.defined() && !b.dresidual.defined()) return;
+  on_team(a.x.numel(), [&](int part, int) {
+    if (part == parts - 1)
       over_tail(p, [&](Index o, Index l, Index n) { MixedKernels<T>::backward_block(b, o, l, n); });
-    backwards(mine, [&](Index period, Index count) { Kernels::backward(p, b, period, count); });
+    backwards(part_of(p.periods, part, parts),
+              [&](Index period, Index count) { Kernels::backward(p, b, period, count); });
     if (b.stream) fence();
   });
 }

@@ -9,6 +9,7 @@
 #include "core/convert.h"
 #include "core/cpu/kernels/cpu_backend.h"
 #include "core/cpu/kernels/simd.h"
+#include "core/cpu/parallel.h"
 #include "core/error.h"
 
 namespace tandem::cpu::TANDEM_LEVEL {
@@ -54,8 +55,7 @@ Range adaptive_covering(Index in, Index in_extent, Index out_extent) {
 // Calls body(row, first channel, channel count) for all rows in parallel, in chunks of channels.
 template <class Body>
 void for_each_row(Index rows, const Body& body) {
-#pragma omp parallel for schedule(static)
-  for (Index row = 0; row < rows; ++row) body(row);
+  parallel_for(true, rows, [&](Index row) { body(row); });
 }
 
 template <class Body>

@@ -29,14 +29,13 @@ void over_words(const RandomKey& key, Index count, Body&& body) {
   static_assert(kBlock % (kWords * kPhiloxLanes) == 0);
   const RandomKey at = kernels::resolved(key);
   const Index runs = (count + kBlock - 1) / kBlock;
-#pragma omp parallel for schedule(static) if (count >= kParallelWords)
-  for (Index run = 0; run < runs; ++run) {
+  parallel_for(count >= kParallelWords, runs, [&](Index run) {
     const Index first = run * kBlock, n = std::min(kBlock, count - first);
     std::uint32_t words[kBlock];
     for (Index i = 0; i < n; i += kWords * kPhiloxLanes)
       philox_lanes(at, static_cast<std::uint32_t>((first + i) / kWords), words + i);
     body(first, n, words);
-  }
+  });
 }
 
 // Generates values in f32 (f64 for f64 tensors) and rounds once on store.
@@ -85,13 +84,12 @@ struct CpuRandom final : RandomKernels {
     const DropoutMask mask(key, p);
     const auto run = [&]<class T>(TypeTag<T>) {
       const Index runs = (count + kBlock - 1) / kBlock;
-#pragma omp parallel for schedule(static) if (count >= kParallelWords)
-      for (Index at = 0; at < runs; ++at) {
+      parallel_for(count >= kParallelWords, runs, [&](Index at) {
         const Index first = at * kBlock, n = std::min(kBlock, count - first);
         T values[kBlock];
         load_block(x.raw(), x.dtype(), first, values, n);
         store_block(mask.apply(values, first, n, values), y.raw(), y.dtype(), first, n);
-      }
+      });
     };
     visit_compute(x.dtype(), run);
   }

@@ -225,8 +225,7 @@ void over_tasks(Index tasks, Index elements, Body&& body) {
     for (Index task = 0; task < tasks; ++task) body(task);
     return;
   }
-#pragma omp parallel for schedule(static)
-  for (Index task = 0; task < tasks; ++task) body(task);
+  parallel_for(true, tasks, [&](Index task) { body(task); });
 }
 
 // partial[part][output]. `shift` is one value per output, or null.

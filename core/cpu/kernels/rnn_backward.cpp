@@ -1,7 +1,5 @@
 // Recurrent layers, backward. The sequential part is one product per step of the gate gradients with the
 // recurrent weights. Gradients of weights and inputs are products over all steps afterwards.
-#include <omp.h>
-
 #include <optional>
 
 #include "core/cpu/kernels/blocks.h"
@@ -130,14 +128,10 @@ class StepsBack {
                        std::max(hidden_.out_step(), projection_ ? projection_->out_step() : 0);
     const Tensor memory = workspace({team_, sums}, dtype_of<T>());
     const bool pending = pending_;
-#pragma omp parallel num_threads(team_)
-    {
-      const int part = omp_get_thread_num(), parts = omp_get_num_threads();
-      T* mine = memory.data<T>() + part * sums;
-      typename Products::Session session;
-      hidden_.begin(session, n_.rows);
-      for (Index step = last - 1; step >= first; --step) {
-        const Range panels = part_of(hidden_.panels(), part, parts);
+    for (Index step = last - 1; step >= first; --step) {
+      in_parts(hidden_, team_, n_.rows, [&](Index part) {
+        T* mine = memory.data<T>() + part * sums;
+        const Range panels = part_of(hidden_.panels(), part, team_);
         for (Index i = 0; i < panels.count(); ++i) {
           const Index panel = panel_in_turn(panels, i, step);
           if (!projection_) fetch_cells(step, hidden_.columns(panel), kept);
@@ -149,16 +143,17 @@ class StepsBack {
           for (Index row = 0; row < n_.rows; ++row)
             hidden(step, hidden_.columns(panel), row, mine + row * hidden_.out_step(), kept);
         }
-#pragma omp barrier
-        if (!projection_) continue;
-        const Range units = part_of(projection_->panels(), part, parts);
+      });
+      if (!projection_) continue;
+      in_parts(*projection_, team_, n_.rows, [&](Index part) {
+        T* mine = memory.data<T>() + part * sums;
+        const Range units = part_of(projection_->panels(), part, team_);
         for (Index panel = units.first; panel < units.last; ++panel) {
           projection_->multiply(panel, n_.rows, dh_->all(0), mine);
           for (Index row = 0; row < n_.rows; ++row)
             cells(step, projection_->columns(panel), row, mine + row * projection_->out_step(), kept);
         }
-#pragma omp barrier
-      }
+      });
     }
     pending_ = true;
   }

@@ -1,8 +1,6 @@
 // Recurrent layers, forward. One product computes the inputs of all steps; each step multiplies the hidden
 // state by the packed recurrent weights, and the cell reads the sums from L1. A thread computes the same
 // units in every step, so its part of the weights stays in its caches.
-#include <omp.h>
-
 #include <optional>
 
 #include "core/cpu/cpu_features.h"
@@ -68,14 +66,10 @@ class Steps {
     const Index sums = hidden_.padded_rows(n_.rows) *
                        std::max(hidden_.out_step(), projection_ ? projection_->out_step() : 0);
     const Tensor memory = workspace({team_, sums}, dtype_of<T>());
-#pragma omp parallel num_threads(team_)
-    {
-      const int part = omp_get_thread_num(), parts = omp_get_num_threads();
-      T* mine = memory.data<T>() + part * sums;
-      typename Products::Session session;
-      hidden_.begin(session, n_.rows);
-      for (Index step = range_.first; step < range_.last; ++step) {
-        const Range panels = part_of(hidden_.panels(), part, parts);
+    for (Index step = range_.first; step < range_.last; ++step) {
+      in_parts(hidden_, team_, n_.rows, [&](Index part) {
+        T* mine = memory.data<T>() + part * sums;
+        const Range panels = part_of(hidden_.panels(), part, team_);
         for (Index i = 0; i < panels.count(); ++i) {
           const Index panel = panel_in_turn(panels, i, step);
           fetch_cells(step, hidden_.columns(panel));
@@ -83,16 +77,17 @@ class Steps {
           for (Index row = 0; row < n_.rows; ++row)
             cells(step, hidden_.columns(panel), row, mine + row * hidden_.out_step());
         }
-#pragma omp barrier
-        if (!projection_) continue;
-        const Range outputs = part_of(projection_->panels(), part, parts);
+      });
+      if (!projection_) continue;
+      in_parts(*projection_, team_, n_.rows, [&](Index part) {
+        T* mine = memory.data<T>() + part * sums;
+        const Range outputs = part_of(projection_->panels(), part, team_);
         for (Index panel = outputs.first; panel < outputs.last; ++panel) {
           projection_->multiply(panel, n_.rows, u_->all(0), mine);
           for (Index row = 0; row < n_.rows; ++row)
             project(step, projection_->columns(panel), row, mine + row * projection_->out_step());
         }
-#pragma omp barrier
-      }
+      });
     }
     for (Index row = 0; row < n_.rows; ++row)
       store_state(h_.row(range_.last, row), range_.h.data<S>() + row * n_.outputs);

@@ -14,6 +14,7 @@
 #include "core/cpu/kernels/blocks.h"
 #include "core/cpu/kernels/gemm.h"
 #include "core/cpu/level.h"
+#include "core/cpu/parallel.h"
 #include "core/tensor.h"
 
 namespace tandem::cpu::TANDEM_LEVEL {
@@ -165,12 +166,12 @@ class RowProducts {
     if (tiles_) depth_ = (depth_ + kTilePairs - 1) / kTilePairs * kTilePairs;
     memory_ = workspace<Storage>({panels_ * panel_size()});
     Storage* to = memory_.data<Storage>();
-#pragma omp parallel for num_threads(team) schedule(static)
-    for (Index panel = 0; panel < panels_; ++panel)
+    parallel_for(team > 1, panels_, [&](Index panel) {
       pack(weights, depth, columns, order, panel, to + panel * panel_size());
+    });
   }
 
-  // What a thread holds while it multiplies rows.
+  // State of a thread while it multiplies rows.
 #if defined(TANDEM_AMX)
   using Session = std::optional<AmxTiles>;
   void begin(Session& session, Index rows) const {
@@ -389,5 +390,16 @@ struct RowProductsOf<BFloat16> {
   using type = RowProducts<PairRows>;
 };
 #endif
+
+// Calls each(part) for the parts of [0, team) in parallel, on threads that may call products.multiply(). A
+// part tends to run on the same thread every time.
+template <class Products, class Each>
+void in_parts(const Products& products, int team, Index rows, const Each& each) {
+  with_shares(team, team, [&](Shares& shares) {
+    typename Products::Session session;
+    products.begin(session, rows);
+    for (Index part; shares.next(part);) each(part);
+  });
+}
 
 }  // namespace tandem::cpu::TANDEM_LEVEL

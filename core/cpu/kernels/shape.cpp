@@ -11,6 +11,7 @@
 
 #include "core/convert.h"
 #include "core/cpu/kernels/cpu_backend.h"
+#include "core/cpu/parallel.h"
 #include "core/error.h"
 #include "core/kernels/merged_axes.h"
 
@@ -68,8 +69,7 @@ void for_each_block(const Plan& plan, Index bytes, const Kernel& kernel) {
   Index units = across * down;
   for (int i = 0; i < plan.rank - 2; ++i) units *= plan.axes[i].extent;
 
-#pragma omp parallel for schedule(static) if (bytes >= kParallelBytes && units > 1)
-  for (Index unit = 0; unit < units; ++unit) {
+  parallel_for(bytes >= kParallelBytes && units > 1, units, [&](Index unit) {
     const Index first_column = unit % across * block_columns;
     Index rest = unit / across;
     const Index first_row = rest % down * block_rows;
@@ -85,7 +85,7 @@ void for_each_block(const Plan& plan, Index bytes, const Kernel& kernel) {
     kernel(Block{std::min(block_rows, row.extent - first_row),
                  std::min(block_columns, column.extent - first_column), row, column},
            from, to);
-  }
+  });
 }
 
 // ---- Transposition of N×N tiles in registers: log2 N rounds that exchange off-diagonal quarters.

@@ -135,27 +135,28 @@ void resize(const X* x, Y* y, const Extents& e, const ResizeOptions& options) {
   const auto rows = taps<C>(e.in_height, e.out_height, options, 0);
   const auto columns = taps<C>(e.in_width, e.out_width, options, 1);
   const Index in_row = e.in_width * e.channels, out_row = e.out_width * e.channels;
-#pragma omp parallel if (e.images * e.out_height * out_row >= kParallelPixels)
-  {
-    RowPair<C, X> read(in_row);
-    std::vector<C> held;
-#pragma omp for schedule(static)
-    for (Index line = 0; line < e.images * e.out_height; ++line) {
-      const Tap<C>& v = rows[static_cast<std::size_t>(line % e.out_height)];
-      const X* image = x + line / e.out_height * e.in_height * in_row;
-      const X *upper = image + v.near * in_row, *lower = image + v.far * in_row;
-      Y* to = y + line * out_row;
-      if (options.mode == ResizeMode::nearest) {
-        for (const Tap<C>& h : columns) {
-          for (Index c = 0; c < e.channels; ++c) to[c] = convert<Y>(upper[h.near * e.channels + c]);
-          to += e.channels;
-        }
-        continue;
-      }
-      write_row(to, held, out_row,
-                [&](C* line_of) { blend_rows(read(upper, lower), v.weight, columns, e.channels, line_of); });
-    }
-  }
+  parallel_ranges(e.images * e.out_height * out_row >= kParallelPixels, e.images * e.out_height,
+                  [&](Range range) {
+                    RowPair<C, X> read(in_row);
+                    std::vector<C> held;
+                    for (Index line = range.first; line < range.last; ++line) {
+                      const Tap<C>& v = rows[static_cast<std::size_t>(line % e.out_height)];
+                      const X* image = x + line / e.out_height * e.in_height * in_row;
+                      const X *upper = image + v.near * in_row, *lower = image + v.far * in_row;
+                      Y* to = y + line * out_row;
+                      if (options.mode == ResizeMode::nearest) {
+                        for (const Tap<C>& h : columns) {
+                          for (Index c = 0; c < e.channels; ++c)
+                            to[c] = convert<Y>(upper[h.near * e.channels + c]);
+                          to += e.channels;
+                        }
+                        continue;
+                      }
+                      write_row(to, held, out_row, [&](C* line_of) {
+                        blend_rows(read(upper, lower), v.weight, columns, e.channels, line_of);
+                      });
+                    }
+                  });
 }
 
 // sum [in_width·channels] += weight · one row of output gradients, scattered to the columns it was read from.
@@ -177,27 +178,26 @@ void resize_backward(const Y* dy, X* dx, const Extents& e, const ResizeOptions& 
   const auto rows = taps<C>(e.in_height, e.out_height, options, 0);
   const auto columns = taps<C>(e.in_width, e.out_width, options, 1);
   const Index in_row = e.in_width * e.channels, out_row = e.out_width * e.channels;
-#pragma omp parallel if (e.images * e.out_height * out_row >= kParallelPixels)
-  {
-    std::vector<C> sum(static_cast<std::size_t>(in_row));
-    RowPair<C, Y> read(out_row);
-#pragma omp for schedule(static)
-    for (Index line = 0; line < e.images * e.in_height; ++line) {
-      const Index image = line / e.in_height, row = line % e.in_height;
-      std::fill(sum.begin(), sum.end(), C(0));
-      // `near` and `far` ascend with the output row, so the readers of an input row form a range.
-      const auto first =
-          std::partition_point(rows.begin(), rows.end(), [&](const Tap<C>& t) { return t.far < row; });
-      for (auto tap = first; tap != rows.end() && tap->near <= row; ++tap) {
-        const C weight =
-            (tap->near == row ? C(1) - tap->weight : C(0)) + (tap->far == row ? tap->weight : C(0));
-        if (weight == C(0)) continue;
-        const Y* from = dy + (image * e.out_height + (tap - rows.begin())) * out_row;
-        spread_row(read(from, from)[0], weight, columns, e.channels, sum.data());
-      }
-      store_block(sum.data(), dx + line * in_row, in_row);
-    }
-  }
+  parallel_ranges(
+      e.images * e.out_height * out_row >= kParallelPixels, e.images * e.in_height, [&](Range range) {
+        std::vector<C> sum(static_cast<std::size_t>(in_row));
+        RowPair<C, Y> read(out_row);
+        for (Index line = range.first; line < range.last; ++line) {
+          const Index image = line / e.in_height, row = line % e.in_height;
+          std::fill(sum.begin(), sum.end(), C(0));
+          // `near` and `far` ascend with the output row, so the readers of an input row form a range.
+          const auto first =
+              std::partition_point(rows.begin(), rows.end(), [&](const Tap<C>& t) { return t.far < row; });
+          for (auto tap = first; tap != rows.end() && tap->near <= row; ++tap) {
+            const C weight =
+                (tap->near == row ? C(1) - tap->weight : C(0)) + (tap->far == row ? tap->weight : C(0));
+            if (weight == C(0)) continue;
+            const Y* from = dy + (image * e.out_height + (tap - rows.begin())) * out_row;
+            spread_row(read(from, from)[0], weight, columns, e.channels, sum.data());
+          }
+          store_block(sum.data(), dx + line * in_row, in_row);
+        }
+      });
 }
 
 }  // namespace

@@ -19,12 +19,10 @@ Extents extents_of(const Tensor& x, int axis) {
 
 template <class C>
 void softmax_rows(const Tensor& x, const Tensor& y, Index rows, Index width, bool log) {
-#pragma omp parallel if (rows > 1 && rows * width >= kParallelExponentials)
-  {
+  parallel_ranges(rows > 1 && rows * width >= kParallelExponentials, rows, [&](Range range) {
     RowReader<C> read(x, width);
     RowWriter<C> write(y, width);
-#pragma omp for schedule(static)
-    for (Index row = 0; row < rows; ++row) {
+    for (Index row = range.first; row < range.last; ++row) {
       const C* from = read(row);
       write(row, [&](C* to) {
         if (!log) return softmax_of(from, width, to);
@@ -33,51 +31,46 @@ void softmax_rows(const Tensor& x, const Tensor& y, Index rows, Index width, boo
         for (Index i = 0; i < width; ++i) to[i] = (from[i] - top) - shift;
       });
     }
-  }
+  });
 }
 
 template <class C>
 void softmax_columns(const Tensor& x, const Tensor& y, const Extents& e, bool log) {
   const Index blocks = (e.inner + kColumns - 1) / kColumns;
-#pragma omp parallel for schedule(static) \
-    collapse(2) if (e.outer * e.extent * e.inner >= kParallelExponentials)
-  for (Index o = 0; o < e.outer; ++o) {
-    for (Index block = 0; block < blocks; ++block) {
-      const Index first = block * kColumns, n = std::min(kColumns, e.inner - first);
-      const Index base = o * e.extent * e.inner + first;
-      C held[kColumns], top[kColumns], sum[kColumns] = {};
-      std::fill_n(top, n, -std::numeric_limits<C>::infinity());
-      for (Index k = 0; k < e.extent; ++k) {
-        load_block(x.raw(), x.dtype(), base + k * e.inner, held, n);
-        for (Index i = 0; i < n; ++i) top[i] = held[i] > top[i] ? held[i] : top[i];
-      }
-      for (Index k = 0; k < e.extent; ++k) {
-        load_block(x.raw(), x.dtype(), base + k * e.inner, held, n);
-        for (Index i = 0; i < n; ++i) sum[i] += math::exp(held[i] - top[i]);
-      }
-      for (Index i = 0; i < n; ++i) sum[i] = log ? math::log(sum[i]) : C(1) / sum[i];
-      for (Index k = 0; k < e.extent; ++k) {
-        load_block(x.raw(), x.dtype(), base + k * e.inner, held, n);
-        if (log) {
-          for (Index i = 0; i < n; ++i) held[i] = (held[i] - top[i]) - sum[i];
-        } else {
-          for (Index i = 0; i < n; ++i) held[i] = math::exp(held[i] - top[i]) * sum[i];
-        }
-        store_block(held, y.raw(), y.dtype(), base + k * e.inner, n);
-      }
-    }
-  }
+  parallel_for(e.outer * e.extent * e.inner >= kParallelExponentials, e.outer, blocks,
+               [&](Index o, Index block) {
+                 const Index first = block * kColumns, n = std::min(kColumns, e.inner - first);
+                 const Index base = o * e.extent * e.inner + first;
+                 C held[kColumns], top[kColumns], sum[kColumns] = {};
+                 std::fill_n(top, n, -std::numeric_limits<C>::infinity());
+                 for (Index k = 0; k < e.extent; ++k) {
+                   load_block(x.raw(), x.dtype(), base + k * e.inner, held, n);
+                   for (Index i = 0; i < n; ++i) top[i] = held[i] > top[i] ? held[i] : top[i];
+                 }
+                 for (Index k = 0; k < e.extent; ++k) {
+                   load_block(x.raw(), x.dtype(), base + k * e.inner, held, n);
+                   for (Index i = 0; i < n; ++i) sum[i] += math::exp(held[i] - top[i]);
+                 }
+                 for (Index i = 0; i < n; ++i) sum[i] = log ? math::log(sum[i]) : C(1) / sum[i];
+                 for (Index k = 0; k < e.extent; ++k) {
+                   load_block(x.raw(), x.dtype(), base + k * e.inner, held, n);
+                   if (log) {
+                     for (Index i = 0; i < n; ++i) held[i] = (held[i] - top[i]) - sum[i];
+                   } else {
+                     for (Index i = 0; i < n; ++i) held[i] = math::exp(held[i] - top[i]) * sum[i];
+                   }
+                   store_block(held, y.raw(), y.dtype(), base + k * e.inner, n);
+                 }
+               });
 }
 
 // y is the result of forward: p for softmax, log p for log-softmax.
 template <class C>
 void backward_rows(const Tensor& y, const Tensor& dy, const Tensor& dx, Index rows, Index width, bool log) {
-#pragma omp parallel if (rows > 1 && rows * width >= kParallelExponentials)
-  {
+  parallel_ranges(rows > 1 && rows * width >= kParallelExponentials, rows, [&](Range range) {
     RowReader<C> read_y(y, width), read_dy(dy, width);
     RowWriter<C> write(dx, width);
-#pragma omp for schedule(static)
-    for (Index row = 0; row < rows; ++row) {
+    for (Index row = range.first; row < range.last; ++row) {
       const C *p = read_y(row), *g = read_dy(row);
       write(row, [&](C* to) {
         if (!log) return softmax_gradient_of(p, g, width, to);
@@ -85,36 +78,33 @@ void backward_rows(const Tensor& y, const Tensor& dy, const Tensor& dx, Index ro
         for (Index i = 0; i < width; ++i) to[i] = g[i] - math::exp(p[i]) * dot;
       });
     }
-  }
+  });
 }
 
 template <class C>
 void backward_columns(const Tensor& y, const Tensor& dy, const Tensor& dx, const Extents& e, bool log) {
   const Index blocks = (e.inner + kColumns - 1) / kColumns;
-#pragma omp parallel for schedule(static) \
-    collapse(2) if (e.outer * e.extent * e.inner >= kParallelExponentials)
-  for (Index o = 0; o < e.outer; ++o) {
-    for (Index block = 0; block < blocks; ++block) {
-      const Index first = block * kColumns, n = std::min(kColumns, e.inner - first);
-      const Index base = o * e.extent * e.inner + first;
-      C p[kColumns], g[kColumns], dot[kColumns] = {};
-      for (Index k = 0; k < e.extent; ++k) {
-        load_block(y.raw(), y.dtype(), base + k * e.inner, p, n);
-        load_block(dy.raw(), dy.dtype(), base + k * e.inner, g, n);
-        for (Index i = 0; i < n; ++i) dot[i] += log ? g[i] : g[i] * p[i];
-      }
-      for (Index k = 0; k < e.extent; ++k) {
-        load_block(y.raw(), y.dtype(), base + k * e.inner, p, n);
-        load_block(dy.raw(), dy.dtype(), base + k * e.inner, g, n);
-        if (log) {
-          for (Index i = 0; i < n; ++i) g[i] -= math::exp(p[i]) * dot[i];
-        } else {
-          for (Index i = 0; i < n; ++i) g[i] = p[i] * (g[i] - dot[i]);
-        }
-        store_block(g, dx.raw(), dx.dtype(), base + k * e.inner, n);
-      }
-    }
-  }
+  parallel_for(e.outer * e.extent * e.inner >= kParallelExponentials, e.outer, blocks,
+               [&](Index o, Index block) {
+                 const Index first = block * kColumns, n = std::min(kColumns, e.inner - first);
+                 const Index base = o * e.extent * e.inner + first;
+                 C p[kColumns], g[kColumns], dot[kColumns] = {};
+                 for (Index k = 0; k < e.extent; ++k) {
+                   load_block(y.raw(), y.dtype(), base + k * e.inner, p, n);
+                   load_block(dy.raw(), dy.dtype(), base + k * e.inner, g, n);
+                   for (Index i = 0; i < n; ++i) dot[i] += log ? g[i] : g[i] * p[i];
+                 }
+                 for (Index k = 0; k < e.extent; ++k) {
+                   load_block(y.raw(), y.dtype(), base + k * e.inner, p, n);
+                   load_block(dy.raw(), dy.dtype(), base + k * e.inner, g, n);
+                   if (log) {
+                     for (Index i = 0; i < n; ++i) g[i] -= math::exp(p[i]) * dot[i];
+                   } else {
+                     for (Index i = 0; i < n; ++i) g[i] = p[i] * (g[i] - dot[i]);
+                   }
+                   store_block(g, dx.raw(), dx.dtype(), base + k * e.inner, n);
+                 }
+               });
 }
 
 }  // namespace

@@ -4,8 +4,6 @@
 // 16-bit logits are widened on load, or in parts of kBlock, without an f32 copy of all logits. Rows of at
 // most kSumLanes classes (typical for pixel classification) are processed kLanes at a time; every sum has the
 // same order, and so the same bits, as for a single row.
-#include <omp.h>
-
 #include <optional>
 
 #include "core/cpu/kernels/softmax_rows.h"
@@ -90,15 +88,13 @@ template <class S, class C>
 void forward_rows(const Tensor& logits, const Loss<C>& l, const Results<C>& results) {
   constexpr Index kShort = 512;  // classes
   const Index together = l.classes <= kShort ? kLanes : 1;
-#pragma omp parallel if (l.is_parallel())
-  {
+  parallel_ranges(l.is_parallel(), (l.rows + together - 1) / together, [&](Range range) {
     std::optional<RowReader<C>> read;  // reads the logits again for label smoothing
     if (l.smoothing > C(0)) read.emplace(logits, l.classes);
     alignas(64) C top[kLanes], sum[kLanes], log_sum[kLanes], on_target[kLanes];
     std::fill_n(sum, kLanes, C(1));
-#pragma omp for schedule(static)
-    for (Index first = 0; first < l.rows; first += together) {
-      const Index count = std::min(together, l.rows - first);
+    for (Index run = range.first; run < range.last; ++run) {
+      const Index first = run * together, count = std::min(together, l.rows - first);
       for (Index r = 0; r < count; ++r) {
         const Index target = l.targets[first + r];
         if (!l.counts(target)) continue;
@@ -125,7 +121,7 @@ void forward_rows(const Tensor& logits, const Loss<C>& l, const Results<C>& resu
         finish_row(l, first + r, target, {top[r], log_sum[r], on_target[r], rest}, results);
       }
     }
-  }
+  });
 }
 
 // Column sums of terms [kSumLanes][kLanes], of which `count` rows are valid, folded in the order of LaneSums.
@@ -141,12 +137,10 @@ void fold_columns(C (*terms)[kLanes], Index count, C* sums) {
 
 template <class C>
 void forward_narrow_rows(const Tensor& logits, const Loss<C>& l, const Results<C>& results) {
-#pragma omp parallel if (l.is_parallel())
-  {
+  parallel_ranges(l.is_parallel(), (l.rows + kLanes - 1) / kLanes, [&](Range range) {
     RowBlock<C> x(l.classes);
     alignas(64) C terms[kSumLanes][kLanes], top[kLanes], sum[kLanes], log_sum[kLanes], rest[kLanes] = {};
-#pragma omp for schedule(static)
-    for (Index run = 0; run < (l.rows + kLanes - 1) / kLanes; ++run) {
+    for (Index run = range.first; run < range.last; ++run) {
       const Index first = run * kLanes, count = std::min<Index>(kLanes, l.rows - first);
       x.load(logits, first, count);
       std::fill_n(top, kLanes, -std::numeric_limits<C>::infinity());
@@ -176,7 +170,7 @@ void forward_narrow_rows(const Tensor& logits, const Loss<C>& l, const Results<C
         finish_row(l, first + r, target, {top[r], log_sum[r], x.column(target)[r], rest[r]}, results);
       }
     }
-  }
+  });
 }
 
 // Terms of a row's gradient: factor·exp(x - lse) - on_all·w, minus on_target at the target.
@@ -198,11 +192,9 @@ void backward_rows(const Tensor& logits, const Loss<C>& l, const C* lse, const C
     const Index target = l.targets[row];
     return l.counts(target) ? dloss[row] == C(0) : target == l.options.ignore_index;
   };
-#pragma omp parallel if (l.is_parallel())
-  {
+  parallel_ranges(l.is_parallel(), l.rows, [&](Range mine) {
     RowReader<C> read(logits, l.classes);
     RowWriter<C> write(dlogits, l.classes);
-    const Range mine = part_of(l.rows, omp_get_thread_num(), omp_get_num_threads());
     for (Index row = mine.first; row < mine.last; ++row) {
       const Index first = row;
       while (row < mine.last && is_silent(row)) ++row;
@@ -230,18 +222,16 @@ void backward_rows(const Tensor& logits, const Loss<C>& l, const C* lse, const C
         });
       }
     }
-  }
+  });
 }
 
 template <class C>
 void backward_narrow_rows(const Tensor& logits, const Loss<C>& l, const C* lse, const C* dloss,
                           const Tensor& dlogits) {
-#pragma omp parallel if (l.is_parallel())
-  {
+  parallel_ranges(l.is_parallel(), (l.rows + kLanes - 1) / kLanes, [&](Range range) {
     RowBlock<C> x(l.classes);
     alignas(64) C factor[kLanes], on_all[kLanes], shift[kLanes];
-#pragma omp for schedule(static)
-    for (Index run = 0; run < (l.rows + kLanes - 1) / kLanes; ++run) {
+    for (Index run = range.first; run < range.last; ++run) {
       const Index first = run * kLanes, count = std::min<Index>(kLanes, l.rows - first);
       x.load(logits, first, count);
       std::fill_n(factor, kLanes, C(0));
@@ -270,7 +260,7 @@ void backward_narrow_rows(const Tensor& logits, const Loss<C>& l, const C* lse, 
       }
       x.store(dlogits, first, count);
     }
-  }
+  });
 }
 
 }  // namespace

@@ -120,17 +120,15 @@ void sum_rows(const Tensor& logits, const Targets& targets, const DiceOptions& o
   const Index rows = logits.shape()[0], classes = logits.shape()[1], width = 3 * classes;
   const Index runs = (rows + kRows - 1) / kRows, parts = std::min(runs, kMostParts);
   std::vector<double> partial(static_cast<std::size_t>(parts * width), 0.0);
-#pragma omp parallel if (rows * classes >= kParallelElements / 4)
-  {
+  parallel_ranges(rows * classes >= kParallelElements / 4, parts, [&](Range range) {
     Probabilities<C> block(logits, targets, options);
-#pragma omp for schedule(static)
-    for (Index part = 0; part < parts; ++part) {
+    for (Index part = range.first; part < range.last; ++part) {
       const Range own = part_of(runs, part, parts);
       for (Index run = own.first; run < own.last; ++run)
         add_sums(block, options, classes, run * kRows, std::min(rows, (run + 1) * kRows),
                  partial.data() + part * width);
     }
-  }
+  });
   for (Index i = 0; i < width; ++i) {
     double total = 0.0;
     for (Index part = 0; part < parts; ++part) total += partial[static_cast<std::size_t>(part * width + i)];
@@ -173,18 +171,16 @@ template <class C>
 void backward_rows(const Tensor& logits, const Targets& targets, const DiceOptions& options, const C* slopes,
                    const Tensor& dlogits) {
   const Index rows = logits.shape()[0], classes = logits.shape()[1];
-#pragma omp parallel if (rows * classes >= kParallelElements / 4)
-  {
+  parallel_ranges(rows * classes >= kParallelElements / 4, (rows + kLanes - 1) / kLanes, [&](Range range) {
     Probabilities<C> block(logits, targets, options);
     RowBlock<C> dx(classes);
-#pragma omp for schedule(static)
-    for (Index run = 0; run < (rows + kLanes - 1) / kLanes; ++run) {
+    for (Index run = range.first; run < range.last; ++run) {
       const Index first = run * kLanes, count = std::min<Index>(kLanes, rows - first);
       block.compute(first, count);
       gradient_of_rows(block, options, classes, slopes, dx);
       dx.store(dlogits, first, count);
     }
-  }
+  });
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include "core/cpu/kernels/cpu_backend.h"
 #include "core/cpu/kernels/simd.h"
+#include "core/cpu/parallel.h"
 #include "core/error.h"
 #include "core/kernels/loss_scale.h"
 #include "core/kernels/rounding.h"
@@ -100,8 +101,7 @@ template <class Body>
 void for_blocks(const std::vector<Block>& blocks, Index elements, Body&& body) {
   const Index count = static_cast<Index>(blocks.size());
   const Block* const data = blocks.data();
-#pragma omp parallel for schedule(static) if (elements > kSerial)
-  for (Index b = 0; b < count; ++b) body(b, data[b]);
+  parallel_for(elements > kSerial, count, [&](Index b) { body(b, data[b]); });
 }
 
 StepState& state_of(const Tensor& state) {
@@ -439,10 +439,12 @@ struct CpuUpdate final : UpdateKernels {
     if (s.skip) return;
     const float rest = static_cast<float>(1.0 - kernels::average_decay(rule, s));
     const Index n = value.numel();
-    const float* __restrict x = value.data<float>();
-    float* __restrict y = average.data<float>();
-#pragma omp parallel for simd schedule(static) if (n > kSerial)
-    for (Index i = 0; i < n; ++i) y[i] += rest * (x[i] - y[i]);
+    parallel_ranges(n > kSerial, n, [&, rest](Range range) {
+      const float* __restrict x = value.data<float>();
+      float* __restrict y = average.data<float>();
+#pragma omp simd
+      for (Index i = range.first; i < range.last; ++i) y[i] += rest * (x[i] - y[i]);
+    });
   }
 
   void round_to(const Tensor& x, DType dtype) override {
@@ -455,12 +457,14 @@ struct CpuUpdate final : UpdateKernels {
       const Index n = x.numel();
       T* const data = x.data<T>();
       const T f = static_cast<T>(factor), high = static_cast<T>(limit);
-#pragma omp parallel for simd schedule(static) if (n > kSerial)
-      for (Index i = 0; i < n; ++i) {
-        const T value = data[i] * f;
-        const T low = value < -high ? -high : value;
-        data[i] = low > high ? high : low;
-      }
+      parallel_ranges(n > kSerial, n, [=](Range range) {
+#pragma omp simd
+        for (Index i = range.first; i < range.last; ++i) {
+          const T value = data[i] * f;
+          const T low = value < -high ? -high : value;
+          data[i] = low > high ? high : low;
+        }
+      });
     };
     visit_compute(x.dtype(), run);
   }
