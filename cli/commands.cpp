@@ -14,7 +14,7 @@
 
 #include "core/build_info.h"
 #include "core/cpu/level.h"
-#include "core/cpu/team.h"
+#include "core/cpu/openmp.h"
 #include "core/error.h"
 #include "core/printable.h"
 #include "core/suggest.h"

@@ -15,7 +15,6 @@ file(RELATIVE_PATH libraries ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_L
 set_target_properties(tandem_program PROPERTIES INSTALL_RPATH "$ORIGIN/${libraries}")
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/tandem)
-install(TARGETS tandem_short_spin EXPORT tandem-nn OBJECTS DESTINATION ${CMAKE_INSTALL_LIBDIR}/tandem)
 foreach(component ${TANDEM_COMPONENTS})
   install(TARGETS tandem_${component} EXPORT tandem-${component} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(EXPORT tandem-${component} FILE tandem-targets-${component}.cmake NAMESPACE tandem:: DESTINATION ${package})

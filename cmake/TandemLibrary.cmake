@@ -116,7 +116,7 @@ add_library(tandem::tandem ALIAS ${below})
 
 function(tandem_layer folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
-  list(FILTER sources EXCLUDE REGEX "/main\\.cpp$|/core/cuda/|/core/cpu/kernels/|/core/cpu/short_spin\\.cpp$")
+  list(FILTER sources EXCLUDE REGEX "/main\\.cpp$|/core/cuda/|/core/cpu/kernels/")
   set(target layer_${folder})
   add_library(${target} OBJECT ${sources})
   target_link_libraries(tandem_${TANDEM_COMPONENT_${folder}} PRIVATE ${target})

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <optional>
 
+#include "core/cpu/parallel.h"
 #include "core/error.h"
 #include "metrics/coco_matching.h"
 
@@ -133,9 +134,9 @@ CocoResult evaluate_coco(const GroundTruth& truth, std::span<const Detection> de
   const std::vector<CategoryBoxes> boxes = by_category("coco", truth, detections);
   CocoResult result{.categories = std::vector<CocoCategory>(boxes.size()),
                     .warnings = warnings_of(truth.boxes)};
-#pragma omp parallel for schedule(dynamic)
-  for (std::size_t i = 0; i < boxes.size(); ++i)
+  cpu::parallel_for(true, boxes.size(), [&](std::size_t i) {
     result.categories[i] = measure_category(boxes[i], options.curves);
+  });
   for (std::size_t i = 0; i < kCocoFigures.size(); ++i)
     result.figures[i] = mean_over_categories(result.categories, i);
   return result;

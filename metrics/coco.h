@@ -41,7 +41,7 @@ struct CocoOptions {
   bool curves = false;  // CocoCategory::precisions
 };
 
-// Ignores `difficult`. OpenMP threads share the categories; their number does not change any bit. Without
+// Ignores `difficult`. Threads share the categories; their number does not change any bit. Without
 // detections a figure is 0, or −1 without objects. Throws UserError as by_category does.
 CocoResult evaluate_coco(const GroundTruth& truth, std::span<const Detection> detections,
                          const CocoOptions& options = {});

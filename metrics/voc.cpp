@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/cpu/parallel.h"
 #include "metrics/by_category.h"
 #include "metrics/overlap.h"
 
@@ -96,8 +97,8 @@ VocResult evaluate_voc(const GroundTruth& truth, std::span<const Detection> dete
                        const VocOptions& options) {
   const std::vector<CategoryBoxes> boxes = by_category("voc", truth, detections);
   VocResult result{.classes = std::vector<VocClass>(boxes.size())};
-#pragma omp parallel for schedule(dynamic)
-  for (std::size_t i = 0; i < boxes.size(); ++i) result.classes[i] = measure_class(boxes[i], options.curves);
+  cpu::parallel_for(true, boxes.size(),
+                    [&](std::size_t i) { result.classes[i] = measure_class(boxes[i], options.curves); });
   VocFigures sum;
   double count = 0.0;
   for (const VocClass& each : result.classes) {

@@ -13,8 +13,8 @@
 
 #include "core/build_info.h"
 #include "core/cpu/level.h"
-#include "core/cpu/team.h"
-#include "core/cpu/waiting.h"
+#include "core/cpu/openmp.h"
+#include "core/cpu/parallel.h"
 #include "core/device_library.h"
 #include "core/units.h"
 

@@ -17,7 +17,7 @@
 #include "config/precision.h"
 #include "core/backend.h"
 #include "core/cpu/level.h"
-#include "core/cpu/team.h"
+#include "core/cpu/openmp.h"
 #include "core/device_library.h"
 #include "core/error.h"
 #include "core/random.h"

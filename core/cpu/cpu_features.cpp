@@ -12,8 +12,8 @@
 #include <set>
 
 #include "core/cgroup.h"
+#include "core/cpu/openmp.h"
 #include "core/cpu/parallel.h"
-#include "core/cpu/team.h"
 #include "core/error.h"
 
 #if defined(__x86_64__)
@@ -216,8 +216,7 @@ int usable_cpus(const std::string& root) {
 
 int threads() {
   if (is_in_loop() || omp_in_parallel()) return 1;
-  prepare_team();
-  return omp_get_max_threads();
+  return std::min(omp_get_max_threads(), thread_limit());
 }
 
 void set_threads(int count) {

@@ -44,9 +44,9 @@ int available_cpus();
 // Usable CPUs: available_cpus(), or the container's CPU quota, rounded up. `root` contains /proc and /sys.
 int usable_cpus(const std::string& root = "/");
 
-// Number of threads of a parallel loop (core/cpu/parallel.h): OpenMP's number for the calling thread, checked by
-// the first call (core/cpu/team.h); 1 within a loop.
-// `set_threads` throws UserError unless 1 <= count <= 1024, and is limited by OMP_THREAD_LIMIT.
+// Number of threads of a parallel loop (core/cpu/parallel.h): OpenMP's number for the calling thread; 1
+// within a loop, or a parallel region of OpenMP. `set_threads` throws UserError unless 1 <= count <= 1024,
+// and is limited by OMP_THREAD_LIMIT.
 int threads();
 void set_threads(int count);
 // Limits the team to usable_cpus(), since more threads wait for each other and very many abort the process.

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "core/cpu/level.h"
+#include "core/cpu/openmp.h"
 #include "core/cpu/packed_weights.h"
-#include "core/cpu/team.h"
 #include "core/error.h"
 #include "core/guard.h"
 #include "core/kernel_cache.h"
@@ -148,16 +148,15 @@ const_dnnl_memory_desc_t argument_of(const_dnnl_primitive_t primitive, int role,
 
 Primitive::Primitive(dnnl_primitive* primitive, std::initializer_list<int> roles, std::string where)
     : Primitive(std::shared_ptr<dnnl_primitive>(primitive, dnnl_primitive_destroy),
-                std::span(roles.begin(), roles.size()), threads(), std::move(where)) {}
+                std::span(roles.begin(), roles.size()), std::move(where)) {}
 
 std::unique_ptr<Primitive> Primitive::twin() const {
   const std::span roles(roles_, static_cast<std::size_t>(count_));
-  return std::unique_ptr<Primitive>(new Primitive(primitive_, roles, team_, where_));
+  return std::unique_ptr<Primitive>(new Primitive(primitive_, roles, where_));
 }
 
-Primitive::Primitive(std::shared_ptr<dnnl_primitive> primitive, std::span<const int> roles, int team,
-                     std::string where)
-    : primitive_(std::move(primitive)), team_(team), where_(std::move(where)) {
+Primitive::Primitive(std::shared_ptr<dnnl_primitive> primitive, std::span<const int> roles, std::string where)
+    : primitive_(std::move(primitive)), where_(std::move(where)) {
   const auto add = [&](int slot, int role) {
     const_dnnl_memory_desc_t desc = argument_of(primitive_.get(), role, where_);
     check(dnnl_memory_create(&memories_[slot], desc, engine(), DNNL_MEMORY_NONE), where_);
@@ -240,7 +239,7 @@ void Primitive::check_guards(const void* block, std::string_view what, std::size
 }
 
 void Primitive::execute(const void* const* addresses) const {
-  const TeamSize team(team_);
+  const SingleThreaded one;
   const Workspace scratchpad(bytes_[kMaxArguments]);
   dnnl_exec_arg_t arguments[kMaxArguments + 1];
   for (int i = 0; i < count_; ++i) {
@@ -353,6 +352,7 @@ bool overruns(Pass pass, const Convolution& p, std::string_view implementation) 
 }  // namespace
 
 std::unique_ptr<Primitive> convolution(Pass pass, const Convolution& p, Kernels kernels) {
+  const SingleThreaded one;
   const char* name = pass == Pass::forward          ? "conv2d"
                      : pass == Pass::input_gradient ? "conv2d_input_gradient"
                                                     : "conv2d_filter_gradient";
@@ -434,6 +434,7 @@ Desc operand_b(const Matmul& p) {
 const Layout* plain_b(const Matmul& p) { return intern(operand_b(p)); }
 
 std::unique_ptr<Primitive> matmul(const Matmul& p) {
+  const SingleThreaded one;
   std::string where = fmt::format("matmul: {}", to_string(p));
   const Desc a = operand_a(p);
   const Desc b = p.packed_b ? any({p.k, p.n}, p.dtype) : operand_b(p);
@@ -451,6 +452,7 @@ std::unique_ptr<Primitive> matmul(const Matmul& p) {
 }
 
 void gemm(const Matmul& p, const float* a, const float* b, float* c) {
+  const SingleThreaded one;
   check(dnnl_sgemm(p.transpose_a ? 'T' : 'N', p.transpose_b ? 'T' : 'N', p.m, p.n, p.k, 1.0f, a, p.lda, b,
                    p.ldb, p.accumulate ? 1.0f : 0.0f, c, p.ldc),
         "gemm");
@@ -460,7 +462,7 @@ void gemm(const Matmul& p, const float* a, const float* b, float* c) {
 
 std::unique_ptr<Primitive> reorder(const Layout* from, const Layout* to, bool accumulate) {
   const std::string where = "reorder of weights";
-  const TeamSize one(1);
+  const SingleThreaded one;
   const Attributes attr = attributes(accumulate);
   PrimitiveDesc pd;
   check(dnnl_reorder_primitive_desc_create(&pd.value, from->desc, engine(), to->desc, engine(), attr), where);

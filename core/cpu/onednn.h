@@ -3,8 +3,8 @@
 //
 // Images are dense channels-last [N,H,W,C], filters dense [O,KH,KW,I/groups]. `layout` gives the layout that
 // an implementation prefers for its weights; `PackedWeights` keeps a copy in it. Errors of oneDNN become
-// VendorError with its status and the shapes. Threads do not share primitives but use twins. A primitive is
-// created for threads() at that time and runs in a team of that size.
+// VendorError with its status and the shapes. Everything runs on the calling thread. Threads do not share
+// primitives but use twins.
 #pragma once
 
 #include <cstdint>
@@ -58,14 +58,12 @@ class Primitive {
 
  private:
   class Copies;
-  Primitive(std::shared_ptr<dnnl_primitive> primitive, std::span<const int> roles, int team,
-            std::string where);
+  Primitive(std::shared_ptr<dnnl_primitive> primitive, std::span<const int> roles, std::string where);
   void execute(const void* const* addresses) const;
   // Throws if guards around `block` were overwritten; `what` names the block in the message.
   void check_guards(const void* block, std::string_view what, std::size_t bytes) const;
 
   std::shared_ptr<dnnl_primitive> primitive_;
-  int team_;
   int count_ = 0;
   int roles_[kMaxArguments] = {};
   dnnl_memory* memories_[kMaxArguments + 1] = {};  // last: the scratchpad
@@ -123,7 +121,7 @@ std::string to_string(const Matmul& problem);
 std::unique_ptr<Primitive> matmul(const Matmul& problem);
 
 // c = a·b, or += if `accumulate`, without bias, for one f32 problem by oneDNN's gemm, which packs both
-// operands. Runs on the calling thread alone within a parallel region.
+// operands.
 void gemm(const Matmul& problem, const float* a, const float* b, float* c);
 
 // Layout of b in the problem.

@@ -1,12 +1,18 @@
 #include "core/cpu/parallel.h"
 
+#include <fmt/core.h>
 #include <omp.h>
+#include <pthread.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <cstdlib>
 #include <exception>
 #include <memory>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -19,8 +25,7 @@
 #include <sys/syscall.h>
 #endif
 
-#include "core/cpu/team.h"
-#include "core/cpu/waiting.h"
+#include "core/cpu/openmp.h"
 #include "core/error.h"
 
 namespace tandem::cpu {
@@ -39,6 +44,46 @@ constexpr auto kTurn = microseconds(700);
 constexpr auto kTaken = microseconds(100);
 // The cores count as shared for this long after such a yield.
 constexpr auto kMemory = milliseconds(100);
+
+// Spin time of a waiting thread before it sleeps. Within a step on idle cores few waits are longer. On busy
+// cores longer spinning takes CPU time from the thread that is waited for.
+constexpr auto kSpin = microseconds(50);
+
+// OMP_WAIT_POLICY, if it is known.
+std::string wait_policy() {
+  const char* const given = std::getenv("OMP_WAIT_POLICY");
+  for (const char* const known : {"passive", "active"})
+    if (given && ::strcasecmp(given, known) == 0) return known;
+  return {};
+}
+
+Clock::duration spin_time() {
+  static const Clock::duration time = wait_policy() == "passive"  ? Clock::duration::zero()
+                                      : wait_policy() == "active" ? Clock::duration(std::chrono::hours(1))
+                                                                  : kSpin;
+  return time;
+}
+
+// Stack size of the calling thread; SIZE_MAX if the system does not report it.
+std::size_t stack_bytes() {
+  std::size_t bytes = SIZE_MAX;
+#if defined(__linux__)
+  pthread_attr_t attributes;
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return bytes;
+  void* lowest = nullptr;
+  if (pthread_attr_getstack(&attributes, &lowest, &bytes) != 0) bytes = SIZE_MAX;
+  pthread_attr_destroy(&attributes);
+#endif
+  return bytes;
+}
+
+// New threads have the process's size (ulimit -s), as the first thread has.
+void require_stack() {
+  const std::size_t bytes = stack_bytes();
+  require(bytes >= kLeastStack, "threads",
+          "the calling thread has a stack of {} KiB, kernels need {}; raise it (ulimit -s)", bytes >> 10,
+          kLeastStack >> 10);
+}
 
 void pause() {
 #if defined(__x86_64__)
@@ -323,16 +368,12 @@ class Helpers {
     for (int t = 1; t < loop.threads; ++t) helper(t).calls.set(number_);
     const bool stays = are_shared() && is_crowded(loop.threads);
     if (stays) mask_.only(0).apply();
-    {
-      const TeamSize one(1);  // of oneDNN's primitives
-      Turn(loop, 0, nullptr).run();
-    }
+    Turn(loop, 0, nullptr).run();
     open_.store(nullptr);
-    // Helpers enter only while the loop is open, so those outside now need not be waited for.
-    for (int t = 1; t < loop.threads; ++t) {
-      Signal& inside = helper(t).inside;
-      if (inside.value() != 0) inside.await_change(1, spin_of(loop.threads));
-    }
+    // A helper that was late for an earlier loop may look at this one, even if it is not to take part. Helpers
+    // enter only while a loop is open, so those outside now need not be waited for.
+    for (const auto& each : helpers_)
+      if (each->inside.value() != 0) each->inside.await_change(1, spin_of(loop.threads));
     if (stays) mask_.apply();
     if (loop.failure) std::rethrow_exception(loop.failure);
   }
@@ -366,6 +407,7 @@ class Helpers {
   }
 
   void start(int threads) {
+    if (static_cast<int>(helpers_.size()) + 1 < threads) require_stack();
     if (portions_.size() < static_cast<std::size_t>(threads))
       portions_ = std::vector<Portion>(static_cast<std::size_t>(threads));
     for (int thread = static_cast<int>(helpers_.size()) + 1; thread < threads; ++thread) {
@@ -383,7 +425,6 @@ class Helpers {
   }
 
   void serve(Helper& self, int thread) {
-    omp_set_num_threads(1);  // of oneDNN's primitives
     Affinity::of_place(thread).apply();
     Turns turns(sharing_);
     bool stays = false;
@@ -431,6 +472,11 @@ class Helpers {
 bool Shares::next(Index& share) { return static_cast<Turn*>(this)->take(share); }
 
 bool is_in_loop() { return in_loop; }
+
+std::string waiting() {
+  const std::string policy = wait_policy();
+  return policy.empty() ? fmt::format("spin {} us, then sleep", kSpin.count()) : "OMP_WAIT_POLICY=" + policy;
+}
 
 void detail::run_shares(int threads, Index count, ShareBody call, const void* body) {
   if (count <= 0) return;

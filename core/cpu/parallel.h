@@ -5,19 +5,29 @@
 // helper that has not begun is not waited for. Work and results must depend on the number of shares only, not
 // on the thread that computes one: results then have the same bits under any load.
 //
-// Each calling thread has helpers of its own, started at its first loop. A waiting thread spins, then sleeps
-// (core/cpu/waiting.h). While other processes use the same cores, helpers yield their core between shares
-// instead of being preempted within one, and, if the team has a thread for each core, threads stay on theirs.
-// Loops within a loop run on the calling thread. The first exception of a share is rethrown to the caller;
-// shares that have not begun are then skipped.
+// Each calling thread has helpers of its own, started at its first loop. A waiting thread spins for 50 µs,
+// then sleeps. While other processes use the same cores, helpers yield their core between shares instead of
+// being preempted within one, and, if the team has a thread for each core, threads stay on theirs. Loops
+// within a loop run on the calling thread. The first exception of a share is rethrown to the caller; shares
+// that have not begun are then skipped.
 #pragma once
 
 #include <concepts>
+#include <cstddef>
+#include <string>
 
 #include "core/cpu/cpu_features.h"
 #include "core/shape.h"
 
 namespace tandem::cpu {
+
+// How threads wait: "spin 50 us, then sleep"; or OMP_WAIT_POLICY, if it is "passive" (sleep) or "active"
+// (spin).
+std::string waiting();
+
+// Minimum stack size of a thread in bytes, several times the need of the deepest kernel. A loop's first call
+// throws UserError if a thread has less.
+inline constexpr std::size_t kLeastStack = std::size_t{512} << 10;
 
 // Shares of one loop, as one of its threads takes them.
 class Shares {

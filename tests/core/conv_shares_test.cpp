@@ -1,4 +1,5 @@
 // Convolutions divided by images: equal results for any number of threads and any assignment.
+#include <array>
 #include <catch2/catch.hpp>
 #include <functional>
 #include <random>
@@ -125,4 +126,47 @@ TEST_CASE("a convolution repeats its bits whoever works on a share", "[conv][sha
     const std::vector<float> first = computed(pass, operands);
     for (int repeat = 0; repeat < 10; ++repeat) CHECK(computed(pass, operands) == first);
   });
+}
+
+TEST_CASE("few images are divided into strips of rows", "[conv][shares]") {
+  struct Shape {
+    Index height, width, kernel, stride, padding, dilation, in, out, groups;
+  };
+  const Shape shapes[] = {{56, 56, 3, 1, 1, 1, 64, 64, 1},  {57, 40, 3, 2, 1, 1, 64, 64, 1},
+                          {56, 56, 1, 2, 0, 1, 64, 128, 1}, {112, 96, 7, 2, 3, 1, 3, 64, 1},
+                          {40, 40, 3, 1, 2, 2, 64, 64, 1},  {45, 45, 2, 3, 0, 1, 64, 64, 1},
+                          {64, 64, 5, 1, 4, 1, 32, 32, 1},  {64, 64, 3, 1, 1, 1, 64, 64, 2}};
+  std::mt19937 random(3);
+  const auto integer = [&] { return static_cast<float>(static_cast<int>(random() % 5U) - 2); };
+  const cpu::ForcedConvolution forced(ConvAlgorithm::library);
+  Backend& backend = cpu::backend();
+  for (const Shape& s : shapes) {
+    const Conv2dOptions options{.stride = {s.stride, s.stride},
+                                .padding = {s.padding, s.padding},
+                                .dilation = {s.dilation, s.dilation},
+                                .groups = s.groups};
+    const auto extent = [&](Index side) {
+      return (side + 2 * s.padding - s.dilation * (s.kernel - 1) - 1) / s.stride + 1;
+    };
+    for (const Index batch : {1, 3}) {
+      const Tensor x = filled({batch, s.height, s.width, s.in}, DType::f32, integer);
+      const Tensor filter = filled({s.out, s.kernel, s.kernel, s.in / s.groups}, DType::f32, integer);
+      const Tensor dy = filled({batch, extent(s.height), extent(s.width), s.out}, DType::f32, integer);
+      const auto results = [&](int count) {
+        const Threads threads(count);
+        const Tensor y = Tensor::empty(dy.shape()), dx = Tensor::empty(x.shape());
+        const Tensor dfilter = Tensor::empty(filter.shape());
+        backend.conv().conv2d(x, filter, {}, y, options);
+        backend.conv().conv2d_input_gradient(dy, filter, dx, options, false);
+        backend.conv().conv2d_filter_gradient(x, dy, dfilter, options, false);
+        return std::array{y.to_vector<float>(), dx.to_vector<float>(), dfilter.to_vector<float>()};
+      };
+      // Sums of small integers are exact.
+      const auto expected = results(1);
+      for (const int count : {2, 5}) {
+        CAPTURE(s.height, s.kernel, s.stride, s.padding, s.dilation, s.groups, batch, count);
+        CHECK((results(count) == expected));
+      }
+    }
+  }
 }

@@ -4,11 +4,13 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <sstream>
 #include <thread>
 
+#include "core/cpu/parallel.h"
 #include "core/error.h"
 
 using namespace tandem;
@@ -67,9 +69,8 @@ TEST_CASE("names, counts and denormals", "[cpu_features]") {
   CHECK_FALSE(cpu::cpu_model().empty());
   CHECK(cpu::available_cpus() >= 1);
   CHECK_FALSE(cpu::flushes_denormals());
-  bool flushed = false;
-#pragma omp parallel reduction(|| : flushed)
-  flushed = flushed || cpu::flushes_denormals();
+  std::atomic<bool> flushed = false;
+  cpu::parallel_shares(2, 16, [&](Index) { flushed = flushed || cpu::flushes_denormals(); });
   CHECK_FALSE(flushed);
 }
 

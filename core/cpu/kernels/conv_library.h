@@ -1,6 +1,6 @@
-// oneDNN convolutions on Tandem's thread team: single-threaded primitives work on shares of the batch, which
-// the threads take dynamically. oneDNN's own parallel code divides a filter gradient differently and spins at
-// barriers, where one preempted thread stalls all others. Batches of few images still use oneDNN's own threads.
+// oneDNN's convolutions in shares: single-threaded primitives compute images, or strips of rows if the batch
+// has too few. Threads inside a primitive would wait for each other at spinning barriers, where one preempted
+// thread stalls all others.
 #pragma once
 
 #include <initializer_list>
@@ -19,20 +19,26 @@ class LibraryConvolution {
   // Arguments as for the primitive of the whole batch. Partial filter gradients of the shares lie in
   // workspace and are added in order, so that the result depends only on the number of threads.
   void run(std::initializer_list<const void*> addresses) const;
-  const onednn::Layout* layout(int argument) const { return large_.front()->layout(argument); }
-  std::string implementation() const { return large_.front()->implementation(); }
+  const onednn::Layout* layout(int argument) const { return primitives_.front().front()->layout(argument); }
+  std::string implementation() const { return primitives_.front().front()->implementation(); }
 
  private:
-  using Primitives = std::vector<std::unique_ptr<onednn::Primitive>>;  // one per thread
+  // First image and rows of x and y of a share, and the primitives of its size.
+  struct Share {
+    Index image, x_row, y_row;
+    std::size_t size;
+  };
 
-  void make_shares(Index shares);
-  void run_share(int thread, Index share, const void* const* addresses, int count, float* sums) const;
+  void divide(Index images, Index strips);
+  const void* at(int argument, int count, const void* address, const Share& share) const;
+  void run_share(int thread, const Share& share, const void* const* addresses, int count, float* sums) const;
 
   onednn::Pass pass_;
   onednn::Convolution problem_;
   int team_ = 1;
-  Index shares_ = 1;            // of the batch; some may have one image fewer
-  Primitives large_, smaller_;  // for the two sizes of shares
+  std::vector<Share> shares_;
+  std::vector<onednn::Convolution> sizes_;
+  std::vector<std::vector<std::unique_ptr<onednn::Primitive>>> primitives_;  // of each size, one per thread
 };
 
 }  // namespace tandem::cpu::TANDEM_LEVEL

@@ -5,7 +5,7 @@
 
 #include "core/cpu/cpu_features.h"
 #include "core/cpu/kernels/blocks.h"
-#include "core/cpu/team.h"
+#include "core/guard.h"
 
 namespace tandem::cpu::TANDEM_LEVEL {
 
@@ -58,7 +58,6 @@ LibraryProduct::LibraryProduct(const Matmul& problem)
     : p_(problem),
       team_(team_for(problem)),
       parts_(problem, team_, ProductParts::Shape::rows, kRowBlock, kColumnBlock) {
-  const TeamSize one(1);
   std::vector<std::array<Index, 3>> sizes;
   for (Index i = 0; i < parts_.count(); ++i) {
     const auto [batch, m, n] = parts_.part(i);
@@ -81,7 +80,9 @@ void LibraryProduct::run(const void* a, const void* b, const void* bias, void* c
   const auto at = [](const void* from, Index elements, DType dtype) {
     return static_cast<const std::byte*>(from) + elements * static_cast<Index>(size_of(dtype));
   };
-  over_shares(team_, parts_.count(), [&](int thread) {
+  // With guards on, a primitive copies its output whole, with the columns of other parts between its own.
+  const int team = guard::on() ? 1 : team_;
+  over_shares(team, parts_.count(), [&](int thread) {
     return [&, thread](Index i) {
       const auto [batch, m, n] = parts_.part(i);
       const Primitive& primitive =

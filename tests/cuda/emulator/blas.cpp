@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/cpu/parallel.h"
 #include "core/error.h"
 #include "tests/cuda/emulator/block.h"
 #include "tests/cuda/emulator/call.h"
@@ -22,8 +23,7 @@ struct Operands {
 // One matrix of the batch; a is dense [m,k] and b dense [k,n]. The first element of c has index `first`.
 template <class C>
 void multiply_one(const Product& p, const C* a, const C* b, const Operands& at, Index first) {
-#pragma omp parallel for
-  for (Index i = 0; i < p.m; ++i) {
+  cpu::parallel_for(true, p.m, [&](Index i) {
     std::vector<C> sums(static_cast<std::size_t>(p.n));
     for (Index l = 0; l < p.k; ++l) {
       const C factor = a[i * p.k + l];
@@ -37,7 +37,7 @@ void multiply_one(const Product& p, const C* a, const C* b, const Operands& at, 
       if (p.accumulate) value += cuda_emulator::load<C>(at.c, p.out, position);
       cuda_emulator::store(at.c, p.out, position, value);
     }
-  }
+  });
 }
 
 // Transposes [columns, rows] to [rows, columns].

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/cpu/parallel.h"
 #include "core/cuda/cuda_backend.h"
 #include "core/cuda/dnn_engines.h"
 #include "core/error.h"
@@ -60,29 +61,26 @@ Floats channels_last(const Convolution& p, const Floats& filter) {
 void forward(const Convolution& p, const Floats& x, const Floats& filter, const float* bias, void* y) {
   const Floats weights = channels_last(p, filter);
   const Index inner = p.channels / p.options.groups, outer = p.out_channels / p.options.groups;
-#pragma omp parallel for collapse(2)
-  for (Index n = 0; n < p.batch; ++n) {
-    for (Index oy = 0; oy < p.out_height; ++oy) {
-      Floats sums(static_cast<std::size_t>(p.out_channels));
-      for (Index ox = 0; ox < p.out_width; ++ox) {
-        std::fill(sums.begin(), sums.end(), 0.0f);
-        Geometry{p}.each_tap(n, oy, ox, [&](Index pixel, Index tap) {
-          for (Index c = 0; c < p.channels; ++c) {
-            const Index group = c / inner;
-            const float value = x[static_cast<std::size_t>(pixel * p.channels + c)];
-            const float* const row =
-                weights.data() + (tap * inner + c % inner) * p.out_channels + group * outer;
-            float* const sum = sums.data() + group * outer;
-            for (Index o = 0; o < outer; ++o) sum[o] += value * row[o];
-          }
-        });
-        const Index at = ((n * p.out_height + oy) * p.out_width + ox) * p.out_channels;
-        for (Index o = 0; o < p.out_channels; ++o)
-          cuda_emulator::store(y, p.result, at + o,
-                               sums[static_cast<std::size_t>(o)] + (bias ? bias[o] : 0.0f));
-      }
+  cpu::parallel_for(true, p.batch, p.out_height, [&](Index n, Index oy) {
+    Floats sums(static_cast<std::size_t>(p.out_channels));
+    for (Index ox = 0; ox < p.out_width; ++ox) {
+      std::fill(sums.begin(), sums.end(), 0.0f);
+      Geometry{p}.each_tap(n, oy, ox, [&](Index pixel, Index tap) {
+        for (Index c = 0; c < p.channels; ++c) {
+          const Index group = c / inner;
+          const float value = x[static_cast<std::size_t>(pixel * p.channels + c)];
+          const float* const row =
+              weights.data() + (tap * inner + c % inner) * p.out_channels + group * outer;
+          float* const sum = sums.data() + group * outer;
+          for (Index o = 0; o < outer; ++o) sum[o] += value * row[o];
+        }
+      });
+      const Index at = ((n * p.out_height + oy) * p.out_width + ox) * p.out_channels;
+      for (Index o = 0; o < p.out_channels; ++o)
+        cuda_emulator::store(y, p.result, at + o,
+                             sums[static_cast<std::size_t>(o)] + (bias ? bias[o] : 0.0f));
     }
-  }
+  });
 }
 
 // `addend` may be empty.
@@ -90,8 +88,7 @@ void input_gradient(const Convolution& p, const Floats& dy, const Floats& filter
                     void* dx) {
   const Index taps = p.kernel_height * p.kernel_width;
   const Index inner = p.channels / p.options.groups, outer = p.out_channels / p.options.groups;
-#pragma omp parallel for
-  for (Index n = 0; n < p.batch; ++n) {
+  cpu::parallel_for(true, p.batch, [&](Index n) {
     Floats sums(static_cast<std::size_t>(p.height * p.width * p.channels));
     for (Index oy = 0; oy < p.out_height; ++oy) {
       for (Index ox = 0; ox < p.out_width; ++ox) {
@@ -112,15 +109,14 @@ void input_gradient(const Convolution& p, const Floats& dy, const Floats& filter
       cuda_emulator::store(dx, p.result, first + i,
                            sums[static_cast<std::size_t>(i)] +
                                (addend.empty() ? 0.0f : addend[static_cast<std::size_t>(first + i)]));
-  }
+  });
 }
 
 void filter_gradient(const Convolution& p, const Floats& x, const Floats& dy, void* dfilter) {
   const Index taps = p.kernel_height * p.kernel_width;
   const Index inner = p.channels / p.options.groups, outer = p.out_channels / p.options.groups;
   const Index count = taps * inner;
-#pragma omp parallel for
-  for (Index o = 0; o < p.out_channels; ++o) {
+  cpu::parallel_for(true, p.out_channels, [&](Index o) {
     // Rows are summed in f32 and added in f64: a long f32 sum would be less accurate than a library's tree.
     std::vector<double> total(static_cast<std::size_t>(count));
     Floats sums(static_cast<std::size_t>(count));
@@ -139,7 +135,7 @@ void filter_gradient(const Convolution& p, const Floats& x, const Floats& dy, vo
     }
     for (Index i = 0; i < count; ++i)
       cuda_emulator::store(dfilter, p.result, o * count + i, total[static_cast<std::size_t>(i)]);
-  }
+  });
 }
 
 // Sums of the rounded y; doubled if fusions are wrong.

@@ -1,16 +1,20 @@
-// Thread teams, and oneDNN's, have the planned size under any OpenMP settings of a thread.
-#include "core/cpu/team.h"
-
+// OpenMP's settings of a thread: its number of threads counts, the others do not.
 #include <omp.h>
+#include <pthread.h>
 
+#include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <functional>
+#include <string>
 #include <thread>
 
 #include "core/backend.h"
 #include "core/cpu/cpu_features.h"
 #include "core/cpu/level.h"
 #include "core/cpu/onednn.h"
+#include "core/cpu/parallel.h"
+#include "core/error.h"
 #include "core/tensor.h"
 
 using namespace tandem;
@@ -19,14 +23,7 @@ using cpu::onednn::Pass;
 
 namespace {
 
-int team_now() {
-  int present = 0;
-#pragma omp parallel reduction(+ : present)
-  present += 1;
-  return present;
-}
-
-// In a new thread, which has no team yet, after `set`.
+// In a new thread, after `set`.
 void in_thread(const std::function<void()>& set, const std::function<void()>& then) {
   std::thread([&] {
     omp_set_num_threads(2);
@@ -59,21 +56,29 @@ Tensor counting(const Shape& shape, DType dtype) {
 
 }  // namespace
 
-TEST_CASE("settings that make teams smaller are undone by the first question for their size", "[team]") {
+TEST_CASE("OpenMP's settings of a thread make no loop smaller", "[openmp]") {
   const std::pair<const char*, std::function<void()>> settings[] = {
       {"dynamic", [] { omp_set_dynamic(1); }},
       {"no levels", [] { omp_set_max_active_levels(0); }},
       {"both", [] { omp_set_dynamic(1), omp_set_max_active_levels(0); }}};
   for (const auto& [name, set] : settings) {
-    int planned = 0, present = 0;
-    in_thread(set, [&] { planned = cpu::threads(), present = team_now(); });
+    int planned = 0;
+    std::atomic<int> at_work = 0, most = 0;
+    in_thread(set, [&] {
+      planned = cpu::threads();
+      // Each share waits for the other one.
+      cpu::parallel_shares(planned, 2, [&](Index) {
+        most = std::max(most.load(), ++at_work);
+        while (most < 2) std::this_thread::yield();
+      });
+    });
     INFO(name);
     CHECK(planned == 2);
-    CHECK(present == 2);
+    CHECK(most == 2);
   }
 }
 
-TEST_CASE("within a team there is one thread to plan for", "[team]") {
+TEST_CASE("within a parallel region of OpenMP there is one thread", "[openmp]") {
   in_thread([] {},
             [] {
               CHECK(cpu::threads() == 2);
@@ -84,7 +89,7 @@ TEST_CASE("within a team there is one thread to plan for", "[team]") {
             });
 }
 
-TEST_CASE("a primitive runs in a team of the size that it was made for", "[team][onednn]") {
+TEST_CASE("a primitive has one thread, whatever the number when it was made and runs", "[openmp][onednn]") {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     if (dtype == DType::bf16 && !cpu::onednn::multiplies_bf16()) continue;
     const Convolution problem = filter_gradient(dtype);
@@ -110,4 +115,24 @@ TEST_CASE("a primitive runs in a team of the size that it was made for", "[team]
                 CHECK(result(*by_two, 1) == expected);
               });
   }
+}
+
+TEST_CASE("a thread whose stack kernels would overrun is refused", "[openmp]") {
+  pthread_attr_t attributes;
+  REQUIRE(::pthread_attr_init(&attributes) == 0);
+  REQUIRE(::pthread_attr_setstacksize(&attributes, cpu::kLeastStack / 2) == 0);
+  std::string error;
+  const auto call = [](void* to) -> void* {
+    try {
+      cpu::parallel_shares(2, 2, [](Index) {});
+    } catch (const UserError& e) {
+      *static_cast<std::string*>(to) = e.what();
+    }
+    return nullptr;
+  };
+  pthread_t thread;
+  REQUIRE(::pthread_create(&thread, &attributes, call, &error) == 0);
+  ::pthread_join(thread, nullptr);
+  ::pthread_attr_destroy(&attributes);
+  CHECK_THAT(error, Catch::Contains("kernels need 512") && Catch::Contains("ulimit -s"));
 }
