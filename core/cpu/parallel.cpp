@@ -370,8 +370,8 @@ class Helpers {
     if (stays) mask_.only(0).apply();
     Turn(loop, 0, nullptr).run();
     open_.store(nullptr);
-    // A helper that was late for an earlier loop may look at this one, even if it is not to take part. Helpers
-    // enter only while a loop is open, so those outside now need not be waited for.
+    // A helper that was late for an earlier loop may look at this one, even if it is not to take part.
+    // Helpers enter only while a loop is open, so those outside now need not be waited for.
     for (const auto& each : helpers_)
       if (each->inside.value() != 0) each->inside.await_change(1, spin_of(loop.threads));
     if (stays) mask_.apply();
