@@ -1,6 +1,6 @@
 // Backend of the host's CPU: oneDNN and Eigen for matrix products and some convolutions, own vectorised
-// kernels for the rest, in parallel loops (core/cpu/parallel.h). Calls return when their work is done. The sources of a family
-// define its kernels and its accessor.
+// kernels for the rest, in parallel loops (core/cpu/parallel.h). Calls return when their work is done. The
+// sources of a family define its kernels and its accessor.
 #pragma once
 
 #include "core/backend.h"
