@@ -11,6 +11,7 @@
 #include "core/cpu/cpu_features.h"
 #include "core/cpu/level.h"
 #include "core/kernels/conv.h"
+#include "tests/support/threads.h"
 
 using namespace tandem;
 using cpu::ConvAlgorithm;
@@ -21,17 +22,6 @@ namespace {
 
 constexpr Index kBatch = 37, kSide = 14, kIn = 16, kOut = 32;
 constexpr Pass kPasses[] = {Pass::forward, Pass::input_gradient, Pass::filter_gradient};
-
-class Threads {
- public:
-  explicit Threads(int count) { cpu::set_threads(count); }
-  ~Threads() { cpu::set_threads(before_); }
-  Threads(const Threads&) = delete;
-  Threads& operator=(const Threads&) = delete;
-
- private:
-  int before_ = cpu::threads();
-};
 
 Tensor filled(const Shape& shape, DType dtype, const std::function<float()>& next) {
   std::vector<float> values(static_cast<std::size_t>(shape.numel()));
@@ -105,7 +95,7 @@ TEST_CASE("convolutions of small integers are the same by any number of threads"
     const Operands operands(dtype, integer);
     const Tensor start = filled({kOut, 3, 3, kIn}, DType::f32, integer);
     const auto by = [&](int count, bool add) {
-      const Threads threads(count);
+      const test::ThreadCount threads(count);
       return computed(pass, operands, add ? start : Tensor{});
     };
     const bool filter = pass == Pass::filter_gradient;
@@ -122,7 +112,7 @@ TEST_CASE("a convolution repeats its bits whoever works on a share", "[conv][sha
   std::normal_distribution<float> normal;
   for_each_way([&](Pass pass, DType dtype) {
     const Operands operands(dtype, [&] { return normal(random); });
-    const Threads threads(5);  // more than there are cores: they take each other's shares
+    const test::ThreadCount threads(5);  // more than there are cores: they take each other's shares
     const std::vector<float> first = computed(pass, operands);
     for (int repeat = 0; repeat < 10; ++repeat) CHECK(computed(pass, operands) == first);
   });
@@ -153,7 +143,7 @@ TEST_CASE("few images are divided into strips of rows", "[conv][shares]") {
       const Tensor filter = filled({s.out, s.kernel, s.kernel, s.in / s.groups}, DType::f32, integer);
       const Tensor dy = filled({batch, extent(s.height), extent(s.width), s.out}, DType::f32, integer);
       const auto results = [&](int count) {
-        const Threads threads(count);
+        const test::ThreadCount threads(count);
         const Tensor y = Tensor::empty(dy.shape()), dx = Tensor::empty(x.shape());
         const Tensor dfilter = Tensor::empty(filter.shape());
         backend.conv().conv2d(x, filter, {}, y, options);

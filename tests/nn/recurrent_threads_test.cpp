@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "autograd/modes.h"
-#include "core/cpu/cpu_features.h"
 #include "tests/nn/recurrent_run.h"
+#include "tests/support/threads.h"
 #include "tests/support/tolerance.h"
 
 using namespace tandem;
@@ -12,17 +12,6 @@ using namespace tandem;
 using namespace test;
 
 namespace {
-
-class Threads {
- public:
-  explicit Threads(int count) { cpu::set_threads(count); }
-  ~Threads() { cpu::set_threads(before_); }
-  Threads(const Threads&) = delete;
-  Threads& operator=(const Threads&) = delete;
-
- private:
-  int before_ = cpu::threads();
-};
 
 void check_same(const RecurrentOutcome& a, const RecurrentOutcome& b, DType dtype) {
   CHECK((a.y == b.y));
@@ -59,12 +48,12 @@ TEST_CASE("bits of recurrent layers do not depend on the number of threads", "[r
           INFO(layer.text() << (recompute ? ", recomputed" : ""));
           RecurrentOutcome one;
           {
-            const Threads threads(1);
+            const test::ThreadCount threads(1);
             one = run(layer, recompute);
           }
           for (const int count : {2, 3, 5}) {
             INFO(count << " threads");
-            const Threads threads(count);
+            const test::ThreadCount threads(count);
             check_same(run(layer, recompute), one, dtype);
           }
         }
