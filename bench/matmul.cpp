@@ -1,5 +1,5 @@
 // Times BF16 products of the shapes of Transformers and LSTMs: Tandem's matmul, and in turns oneDNN's
-// primitive alone. Prints FLOP rates of both, and the ratio of the least times.
+// primitive on one thread. Prints FLOP rates of both, and the ratio of the least times.
 #include "core/kernels/matmul.h"
 
 #include <fmt/core.h>
@@ -37,7 +37,7 @@ int main(int argc, char** argv) {
   CLI::App app("Times BF16 products of linear layers by Tandem and, in turns, by oneDNN's primitive.");
   int threads = 1, rounds = 7;
   bool wall = false;
-  app.add_option("--threads", threads, "threads of the team")
+  app.add_option("--threads", threads, "threads of Tandem's products; oneDNN's primitive has one")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   app.add_option("--rounds", rounds, "measurements of each; the best counts")
