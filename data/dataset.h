@@ -72,7 +72,7 @@ class Dataset {
 
   const DatasetInfo& info() const { return info_; }
   void set_statistics(ChannelStatistics statistics) { info_.statistics = std::move(statistics); }
-  // True if `get` decodes; workers then balance their load by sample.
+  // True if `get` decodes a file, which takes longer than to copy a sample.
   virtual bool decodes() const { return false; }
   // The images with boxes behind the samples, in the same order; nullptr without boxes.
   virtual const BoxCorpus* box_corpus() const { return nullptr; }

@@ -4,7 +4,6 @@
 #include <omp.h>
 #include <pthread.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -23,6 +22,7 @@
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 #include "core/cpu/openmp.h"
@@ -202,6 +202,10 @@ struct Affinity {
 
 thread_local bool in_loop = false;
 
+// Forks on the way to this process. A fork has none of the threads that its parent started before.
+std::atomic<int> forks = 0;
+[[maybe_unused]] const int kCountsForks = ::pthread_atfork(nullptr, nullptr, [] { ++forks; });
+
 constexpr std::size_t kLine = 64;  // bytes of a cache line
 
 // Shares of a loop that belong to one thread. Others take them after their own.
@@ -221,10 +225,10 @@ struct Loop {
 
 void set_portions(Portion* portions, int threads, Index count) {
   for (Index t = 0; t < threads; ++t) {
-    Portion& portion = portions[t];
-    portion.first = count * t / threads;
-    portion.count = count * (t + 1) / threads - portion.first;
-    portion.taken.store(0, std::memory_order_relaxed);
+    const Range own = part_of(count, t, threads);
+    portions[t].first = own.first;
+    portions[t].count = own.count();
+    portions[t].taken.store(0, std::memory_order_relaxed);
   }
 }
 
@@ -352,12 +356,15 @@ class Helpers {
   ~Helpers() {
     for (const auto& helper : helpers_) {
       helper->calls.set(kStop);
-      if (process_ == ::getpid())
+      if (exist())
         helper->thread.join();
       else
-        helper->thread.detach();  // a fork has no helpers
+        helper->thread.detach();
     }
   }
+
+  // Whether the helpers run in this process.
+  bool exist() const { return forks_ == forks; }
 
   void run(Loop& loop, Index count) {
     start(loop.threads);
@@ -458,7 +465,7 @@ class Helpers {
 
   const Affinity mask_ = Affinity::of_team();
   const int cpus_ = mask_.count();  // 0 if unknown
-  const int process_ = ::getpid();
+  const int forks_ = forks;
   std::vector<std::unique_ptr<Helper>> helpers_;
   std::vector<Portion> portions_;
   std::atomic<Loop*> open_{nullptr};
@@ -481,7 +488,8 @@ std::string waiting() {
 void detail::run_shares(int threads, Index count, ShareBody call, const void* body) {
   if (count <= 0) return;
   Loop loop{.threads = threads, .call = call, .body = body};
-  if (threads == 1 || count == 1 || in_loop) {
+  static thread_local Helpers helpers;
+  if (threads == 1 || count == 1 || in_loop || !helpers.exist()) {
     Portion all;
     set_portions(&all, 1, count);
     loop.threads = 1;
@@ -490,7 +498,6 @@ void detail::run_shares(int threads, Index count, ShareBody call, const void* bo
     if (loop.failure) std::rethrow_exception(loop.failure);
     return;
   }
-  static thread_local Helpers helpers;
   helpers.run(loop, count);
 }
 
